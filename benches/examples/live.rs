@@ -6,7 +6,7 @@
 use std::error::Error;
 
 use benches::cost;
-use replay::live::{LiveDevice, LiveEngine, MonotonicClock, NullDevice};
+use replay::live::{DeviceDrive, LiveDevice, LiveEngine, MonotonicClock, NullDevice};
 use replay::overload::Overload;
 use replay::sources::{AddressMap, Asap, MergedTraces, TimeWindow, VmTrace};
 use replay::{Limits, Metrics, Source, Stage};
@@ -63,7 +63,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device: Box<dyn LiveDevice> = Box::new(NullDevice::new(CAPACITY));
     let observers = (Metrics::new(), Overload::default());
     let before = cost::cpu_seconds().unwrap_or(0.0);
-    let ended = LiveEngine::new(source, stage, device, observers, MonotonicClock::new()).run()?;
+    let ended = LiveEngine::new(source, stage, DeviceDrive::new(device), observers, MonotonicClock::new()).run()?;
     let cpu = cost::cpu_seconds().unwrap_or(f64::NAN) - before;
     let resident = cost::resident_max_bytes().unwrap_or(0);
     println!(

@@ -2,164 +2,21 @@
 //! computes, it makes the replay of the simulated engine. What devices and machines do wrong is counted.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-#[path = "requests/mod.rs"]
+mod modelled_device;
 mod requests;
 
 use std::io;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 
-use drive_models::{Completion, DriveModel, WriteCache};
+use modelled_device::{ManualClock, ModelledDevice, Observers, observers, paced, reads, stage, text};
 use proptest::prelude::*;
-use replay::live::{Clock, End, Failure, Finished, LiveDevice, LiveEnded, LiveEngine, OnError};
-use replay::sources::{AddressMap, Asap, Closed, MergedTraces, Open, TimeWindow, VmTrace};
-use replay::{Engine, Limits, Metrics, Observer, Served, Source, Stage};
-use traces::trace::Layer;
-use traces::{
-    InMemoryTrace, Lba, Nanos, Observed, Operation, Record, Request, RequestId, Sectors, Timestamp, TraceMeta,
-};
+use replay::live::{Clock, DeviceDrive, End, Failure, Finished, LiveDevice, LiveEnded, LiveEngine, OnError};
+use replay::{Engine, Source};
+use traces::{Nanos, Observed, Record, Request, RequestId, Sectors, Timestamp};
 
-/// A clock that the device moves.
-#[derive(Clone, Default)]
-struct ManualClock(Arc<AtomicU64>);
-
-impl ManualClock {
-    fn set(&self, time: Timestamp) {
-        self.0.store(time.as_ns(), Ordering::Relaxed);
-    }
-}
-
-impl Clock for ManualClock {
-    fn start(&mut self) {}
-    fn now(&self) -> Timestamp {
-        Timestamp::from_ns(self.0.load(Ordering::Relaxed))
-    }
-}
-
-/// A device with the times of a drive model. `script` may delay, fail or stop; it gets the number of the request.
-struct ModelledDevice<F> {
-    drive: Box<dyn DriveModel>,
-    clock: ManualClock,
-    completions: Vec<Completion>,
-    submitted: Vec<RequestId>,
-    is_gone: bool,
-    script: F,
-}
-
-impl<F: FnMut(usize) -> Option<Failure> + Send> ModelledDevice<F> {
-    fn new(drive: &str, clock: &ManualClock, script: F) -> ModelledDevice<F> {
-        let drive = drive_models::build(&drive.parse().unwrap()).unwrap().drive;
-        ModelledDevice {
-            drive,
-            clock: clock.clone(),
-            completions: Vec::new(),
-            submitted: Vec::new(),
-            is_gone: false,
-            script,
-        }
-    }
-}
-
-impl<F: FnMut(usize) -> Option<Failure> + Send> LiveDevice for ModelledDevice<F> {
-    fn capacity(&self) -> Sectors {
-        self.drive.capacity()
-    }
-    fn write_cache(&self) -> WriteCache {
-        self.drive.write_cache()
-    }
-    fn discards(&self) -> bool {
-        self.drive.discards()
-    }
-    fn accepts(&self, request: &Request) -> bool {
-        self.drive.accepts(request)
-    }
-    fn submit(&mut self, id: RequestId, request: &Request) {
-        self.submitted.push(id);
-        self.drive.submit(self.clock.now(), id, request);
-    }
-    fn start(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-    fn poll(&mut self, finished: &mut Vec<Finished>) {
-        self.drive.advance(self.clock.now(), &mut self.completions);
-        for Completion { id, .. } in self.completions.drain(..) {
-            let number = self.submitted.iter().rposition(|submitted| *submitted == id).unwrap();
-            finished.push(Finished { id, failure: (self.script)(number) });
-        }
-    }
-    fn is_gone(&mut self) -> bool {
-        self.is_gone
-    }
-    fn wait(&mut self, timeout: Nanos) -> io::Result<()> {
-        let until = self.clock.now() + timeout;
-        self.clock.set(self.drive.next_event().map_or(until, |event| event.min(until)));
-        Ok(())
-    }
-}
-
-fn traces(records: &[Record], capacity: Sectors) -> MergedTraces {
-    let meta = TraceMeta::new("list", Layer::GuestQueue, "none");
-    let reader = Box::new(InMemoryTrace::new(meta, records.to_vec()));
-    let trace =
-        VmTrace { name: "vm".to_owned(), path: "list".into(), reader, map: AddressMap::Shift { place: Sectors::ZERO } };
-    MergedTraces::new(vec![trace], TimeWindow::default(), capacity)
-}
-
-fn paced(pacing: usize, records: &[Record], capacity: Sectors) -> Box<dyn Source> {
-    let traces = traces(records, capacity);
-    match pacing {
-        0 => Box::new(Open::recorded(traces)),
-        1 => Box::new(Open::scaled(traces, "0.3".parse().unwrap())),
-        2 => Box::new(Asap::new(traces, 5)),
-        _ => Box::new(Closed::new(traces)),
-    }
-}
-
-/// Every event as a line.
-#[derive(Default)]
-struct Events(Vec<String>);
-
-impl Observer for Events {
-    fn arrived(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        self.0.push(format!("{now} Q {id:?} {request:?}"));
-    }
-    fn issued(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        self.0.push(format!("{now} D {id:?} {} {}", request.lba, request.sectors()));
-    }
-    fn served(&mut self, served: &Served) {
-        self.0.push(format!("{} C {:?}", served.finished, served.id));
-    }
-    fn completed(&mut self, now: Timestamp, id: RequestId, _: &Request) {
-        self.0.push(format!("{now} F {id:?}"));
-    }
-}
-
-type Observers = (Metrics, Events);
-
-fn observers() -> Observers {
-    (Metrics::new(), Events::default())
-}
-
-/// All that was observed, as text.
-fn text((metrics, events): Observers) -> (String, Vec<String>) {
-    (format!("{metrics:?}"), events.0)
-}
-
-fn stage(scheduler: &str, depth: u32) -> Stage<Box<dyn schedulers::Scheduler>> {
-    let scheduler = schedulers::build(&scheduler.parse().unwrap()).unwrap().scheduler;
-    Stage::new(scheduler, Limits { depth, ..Limits::default() })
-}
-
-/// Every `gap_ns` a read of 4 KiB.
-fn reads(count: u64, gap_ns: u64) -> Vec<Record> {
-    let at = |number: u64| {
-        let (arrival, lba) = (Timestamp::from_ns(number * gap_ns), Lba::new(number * 4096 % 99_991));
-        Record::arrived(Request::new(arrival, Operation::Read, lba, Sectors::new(8)))
-    };
-    (0..count).map(at).collect()
-}
-
-type Live<F> = LiveEngine<Box<dyn Source>, Box<dyn schedulers::Scheduler>, ModelledDevice<F>, Observers, ManualClock>;
+type Drive<F> = DeviceDrive<ModelledDevice<F>>;
+type Live<F> = LiveEngine<Box<dyn Source>, Box<dyn schedulers::Scheduler>, Drive<F>, Observers, ManualClock>;
 
 fn live<F: FnMut(usize) -> Option<Failure> + Send>(
     records: &[Record],
@@ -169,14 +26,14 @@ fn live<F: FnMut(usize) -> Option<Failure> + Send>(
     device: ModelledDevice<F>,
 ) -> Live<F> {
     let (source, clock) = (paced(pacing, records, device.capacity()), device.clock.clone());
-    LiveEngine::new(source, stage(scheduler, depth), device, observers(), clock).spin(Nanos::ZERO)
+    LiveEngine::new(source, stage(scheduler, depth), DeviceDrive::new(device), observers(), clock).spin(Nanos::ZERO)
 }
 
 /// A replay of `records` as recorded, without a scheduler, on a device of 1 ms per request.
-fn replayed(
+fn replayed<F: FnMut(usize) -> Option<Failure> + Send>(
     records: &[Record],
-    script: impl FnMut(usize) -> Option<Failure> + Send,
-) -> LiveEnded<Box<dyn Source>, Observers> {
+    script: F,
+) -> LiveEnded<Box<dyn Source>, Observers, Drive<F>> {
     let device = ModelledDevice::new("fixed", &ManualClock::default(), script);
     live(records, 0, "none", 64, device).run().unwrap()
 }
@@ -336,7 +193,8 @@ fn a_device_that_never_answers_ends_with_the_results_so_far() {
     let (clock, stop) = (ManualClock::default(), Arc::new(AtomicBool::new(false)));
     let device = Deaf(clock.clone(), Arc::clone(&stop), 0, Vec::new());
     let source = paced(0, &reads(15, 1_000_000), device.capacity());
-    let engine = LiveEngine::new(source, stage("none", 64), device, observers(), clock).spin(Nanos::ZERO).stop(stop);
+    let drive = DeviceDrive::new(device);
+    let engine = LiveEngine::new(source, stage("none", 64), drive, observers(), clock).spin(Nanos::ZERO).stop(stop);
     let ended = engine.run().unwrap();
     assert_eq!((ended.end, ended.unfinished), (End::Interrupted, 5));
 }

@@ -19,6 +19,10 @@
 //! real disk's scale. Timers of the scheduler and of the workload are not slowed by k here: scale them where they are
 //! set.
 //!
+//! A throttle may also be driven by a clock that runs k times slower ([`ThrottleSettings::on_slowed_clock`]). Targets are
+//! then X_r on that clock, and all that follows the clock is in the real disk's scale. The caller slows the clock by the
+//! k of the [`Report`].
+//!
 //! Section 7 of the paper names sources of error. They are the time of a hit, fixed at an observed maximum (`hit`), and
 //! the overhead of measuring (`overhead`, on top of every completion). The granularity of the timer is another.
 //! `timer=0,overhead=0` is without the last two.
@@ -86,6 +90,7 @@ type HeldCompletion = (Timestamp, u64, RequestId);
 #[derive(Debug)]
 struct RealDisk {
     line: Linear,
+    /// The factor between the line's times and those of the clock that drives the throttle.
     k: ThrottleScale,
 }
 
@@ -115,7 +120,7 @@ impl<D: DriveModel> Throttle<D> {
         let capacity = disk.capacity().max(Sectors::new(1));
         Throttle {
             disk,
-            real: RealDisk { line: Linear::with_capacity(&settings.line, capacity), k: settings.k },
+            real: RealDisk { line: Linear::with_capacity(&settings.line, capacity), k: settings.slows(settings.k) },
             control: Control::new(settings.k, settings.dynamic.then_some(settings.rules)),
             report: Report::new(settings.k),
             settings: settings.clone(),
@@ -138,6 +143,22 @@ impl<D: DriveModel> Throttle<D> {
         self.report
     }
 
+    /// The virtual disk.
+    pub fn disk_mut(&mut self) -> &mut D {
+        &mut self.disk
+    }
+
+    /// Of the request that last had this id: when the real disk would have begun to serve it, and its target time.
+    pub fn target_of(&self, id: RequestId) -> (Timestamp, Timestamp) {
+        let target = self.targets[id.index()];
+        (target.started, target.at)
+    }
+
+    /// How many times slower than real time the clock that drives it is to run from now on.
+    pub fn clock_scale(&self) -> ThrottleScale {
+        self.settings.slows_clock(self.report.k)
+    }
+
     /// The settings that it was made with.
     pub fn settings(&self) -> &ThrottleSettings {
         &self.settings
@@ -150,7 +171,7 @@ impl<D: DriveModel> Throttle<D> {
             (Nanos::ZERO, Sectors::ZERO, false)
         } else {
             let service = self.real.line.serve(started, request);
-            (self.control.k().virtual_time(service.time), service.seek, service.hit)
+            (self.real.k.virtual_time(service.time), service.seek, service.hit)
         };
         self.busy_until = started.saturating_add(time);
         self.sent += 1;
@@ -194,8 +215,8 @@ impl<D: DriveModel> Throttle<D> {
 
     fn changed(&mut self, at: Timestamp, cause: Option<ChangeCause>) {
         if let Some(cause) = cause {
-            let (from, to) = (self.real.k, self.control.k());
-            self.real.k = to;
+            let (from, to) = (self.report.k, self.control.k());
+            self.real.k = self.settings.slows(to);
             self.report.changed(Change { at, from, to, cause });
         }
     }

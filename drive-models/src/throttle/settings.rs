@@ -56,6 +56,8 @@ pub struct ThrottleSettings {
     pub timer: Nanos,
     /// The overhead that measuring adds to every request.
     pub overhead: Nanos,
+    /// Whether the clock that drives the throttle already runs k times slower.
+    clock_is_slowed: bool,
     /// The tunables of the line and the cache, which are the linear model's.
     pub(super) line: Settings,
 }
@@ -87,8 +89,31 @@ impl ThrottleSettings {
             rules: Rules { raise, lower, lower_at: settings.count("lower_at"), least, largest },
             timer: settings.nanos("timer"),
             overhead: settings.nanos("overhead"),
+            clock_is_slowed: false,
             line: settings.clone(),
         })
+    }
+
+    /// The same for the line and the cache of `line`, a drive of the linear model.
+    #[must_use]
+    pub fn of_line(&self, line: &Settings) -> ThrottleSettings {
+        ThrottleSettings { line: line.clone(), ..self.clone() }
+    }
+
+    /// The same for a clock that runs k times slower, so that its times are the real disk's.
+    #[must_use]
+    pub fn on_slowed_clock(&self) -> ThrottleSettings {
+        ThrottleSettings { clock_is_slowed: true, ..self.clone() }
+    }
+
+    /// How many times slower the clock runs, with the factor `k` in force.
+    pub(super) fn slows_clock(&self, k: ThrottleScale) -> ThrottleScale {
+        if self.clock_is_slowed { k } else { ThrottleScale::ONE }
+    }
+
+    /// The factor between the real disk's times and those of the clock, with the factor `k` in force.
+    pub(super) fn slows(&self, k: ThrottleScale) -> ThrottleScale {
+        if self.clock_is_slowed { ThrottleScale::ONE } else { k }
     }
 
     /// The same with a k that begins at `k` and changes.

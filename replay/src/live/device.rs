@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use drive_models::throttle::ThrottleScale;
 use drive_models::{Completion, DriveModel, WriteCache};
 use schedulers::{AccessCost, DistanceCost};
 use traces::{Lba, Nanos, Request, RequestId, Sectors, Timestamp};
@@ -119,24 +120,28 @@ impl<D: LiveDevice + ?Sized> LiveDevice for Box<D> {
 
 /// A device as the drive below a stage. The cost of an access is the distance, since nothing else is known of a real
 /// device in advance.
-pub(crate) struct DeviceDrive<D> {
+pub struct DeviceDrive<D> {
     pub(crate) device: D,
     cost: DistanceCost,
     /// By id: when a request was submitted, and how far from the one before.
     submitted: Vec<(Timestamp, Sectors)>,
     finished: Vec<Finished>,
+    /// When those were found.
+    found_at: Timestamp,
     pub(crate) in_flight: usize,
     pub(crate) failures: BTreeMap<Failure, u64>,
 }
 
 impl<D: LiveDevice> DeviceDrive<D> {
-    pub(crate) fn new(device: D) -> DeviceDrive<D> {
+    /// A device on which nothing is in flight.
+    pub fn new(device: D) -> DeviceDrive<D> {
         let cost = DistanceCost { position: Lba::ZERO, capacity: device.capacity() };
         DeviceDrive {
             device,
             cost,
             submitted: Vec::new(),
             finished: Vec::new(),
+            found_at: Timestamp::ZERO,
             in_flight: 0,
             failures: BTreeMap::new(),
         }
@@ -151,6 +156,33 @@ impl<D: LiveDevice> DeviceDrive<D> {
     pub(crate) fn poll(&mut self) -> bool {
         self.device.poll(&mut self.finished);
         !self.finished.is_empty()
+    }
+
+    /// States the time at which [`DeviceDrive::poll`] has looked.
+    pub(crate) fn looked_at(&mut self, now: Timestamp) {
+        self.found_at = now;
+    }
+}
+
+/// A drive of a live replay: a device, or a drive model that wraps one.
+pub trait LiveDrive: DriveModel {
+    /// The device.
+    type Device: LiveDevice;
+
+    /// The device as a drive.
+    fn device(&mut self) -> &mut DeviceDrive<Self::Device>;
+
+    /// How many times slower than real time the clock of the replay runs from now on.
+    fn clock_scale(&self) -> ThrottleScale {
+        ThrottleScale::ONE
+    }
+}
+
+impl<D: LiveDevice> LiveDrive for DeviceDrive<D> {
+    type Device = D;
+
+    fn device(&mut self) -> &mut DeviceDrive<D> {
+        self
     }
 }
 
@@ -177,8 +209,9 @@ impl<D: LiveDevice> DriveModel for DeviceDrive<D> {
         self.device.submit(id, request);
     }
 
+    /// The completions that have been found. Others are not known in advance.
     fn next_event(&self) -> Option<Timestamp> {
-        None
+        (!self.finished.is_empty()).then_some(self.found_at)
     }
 
     fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {

@@ -25,7 +25,7 @@ fn p99(error: &Distribution) -> Option<u64> {
     error.percentile_ns(9_900)
 }
 
-impl<Src, Obs> LiveEnded<Src, Obs> {
+impl<Src, Obs, Drv> LiveEnded<Src, Obs, Drv> {
     /// The bounds that the replay has broken; none if it is faithful. `asked`: the arrivals that its sources have.
     pub fn broken_bounds(&self, asked: u64) -> Vec<String> {
         let punctuality = &self.punctuality;

@@ -13,6 +13,7 @@ mod punctuality;
 mod ring;
 mod target;
 mod thread_pool;
+mod throttled;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -24,20 +25,21 @@ use schedulers::Scheduler;
 use traces::{Nanos, Timestamp};
 
 pub use clock::{Clock, MonotonicClock};
-pub use device::{Failure, Finished, LiveDevice};
+pub use device::{DeviceDrive, Failure, Finished, LiveDevice, LiveDrive};
 pub use faithful::BOUNDS;
 pub use null::NullDevice;
 pub use punctuality::{LATE, Punctuality};
 pub use ring::Ring;
 pub use target::{LONGEST_REQUEST, Target};
 pub use thread_pool::{THREADS, ThreadPool};
+pub use throttled::{ServiceTimes, Throttled};
 
 use crate::engine::{Engine, Pending};
 use crate::host::{Host, Single};
 use crate::observer::Observer;
 use crate::source::{ReplayError, Source};
 use crate::stage::Stage;
-use device::DeviceDrive;
+use clock::SlowedClock;
 use punctuality::TimedSource;
 
 /// The last part of a wait for an arrival spins instead of sleeping, since sleeps end late.
@@ -81,7 +83,7 @@ pub enum LiveError {
 }
 
 /// A live replay that has ended.
-pub struct LiveEnded<Src, Obs> {
+pub struct LiveEnded<Src, Obs, Drv = ()> {
     /// How it ended.
     pub end: End,
     /// How punctual it was.
@@ -96,26 +98,26 @@ pub struct LiveEnded<Src, Obs> {
     pub source: Src,
     /// The observer, with its measurements.
     pub observer: Obs,
+    /// The drive.
+    pub drive: Drv,
 }
 
-type DeviceHost<Sch, Dev> = Single<Sch, DeviceDrive<Dev>>;
-
 /// A replay on a device.
-pub struct LiveEngine<Src, Sch, Dev, Obs, Clk> {
-    engine: Engine<TimedSource<Src>, DeviceHost<Sch, Dev>, Obs>,
-    clock: Clk,
+pub struct LiveEngine<Src, Sch, Drv, Obs, Clk> {
+    engine: Engine<TimedSource<Src>, Single<Sch, Drv>, Obs>,
+    clock: SlowedClock<Clk>,
     spin: Nanos,
     on_error: OnError,
     stop: Arc<AtomicBool>,
     device_is_gone: bool,
 }
 
-impl<Src: Source, Sch: Scheduler, Dev: LiveDevice, Obs: Observer, Clk: Clock> LiveEngine<Src, Sch, Dev, Obs, Clk> {
-    /// A replay on `device`, before its start.
-    pub fn new(source: Src, stage: Stage<Sch>, device: Dev, observer: Obs, clock: Clk) -> Self {
+impl<Src: Source, Sch: Scheduler, Drv: LiveDrive, Obs: Observer, Clk: Clock> LiveEngine<Src, Sch, Drv, Obs, Clk> {
+    /// A replay on `drive`, before its start.
+    pub fn new(source: Src, stage: Stage<Sch>, drive: Drv, observer: Obs, clock: Clk) -> Self {
         LiveEngine {
-            engine: Engine::new(TimedSource::new(source), stage, DeviceDrive::new(device), observer),
-            clock,
+            engine: Engine::new(TimedSource::new(source), stage, drive, observer),
+            clock: SlowedClock::new(clock),
             spin: SPIN,
             on_error: OnError::GoOn,
             stop: Arc::default(),
@@ -159,18 +161,19 @@ impl<Src: Source, Sch: Scheduler, Dev: LiveDevice, Obs: Observer, Clk: Clock> Li
     ///
     /// # Panics
     /// If requests are outstanding and no event will ever come.
-    pub fn run(mut self) -> Result<LiveEnded<Src, Obs>, LiveError> {
+    pub fn run(mut self) -> Result<LiveEnded<Src, Obs, Drv>, LiveError> {
         // Sleeps end on time; where that cannot be set, the issue-time error shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         // The first records are read before the clock starts.
         let mut pending = self.engine.pending()?;
         self.clock.start();
+        self.clock.slow(self.engine.host.drive.clock_scale());
         let end = loop {
             let due = match (self.reason_to_stop(), pending) {
                 (Some(end), _) => break end,
                 (None, Pending::Nothing) => break End::Complete,
                 (None, Pending::At(time)) => Some(time),
-                (None, Pending::Completion) if self.drive().in_flight == 0 => self.engine.nothing_will_happen(),
+                (None, Pending::Completion) if self.device().in_flight == 0 => self.engine.nothing_will_happen(),
                 (None, Pending::Completion) => None,
             };
             let Some(now) = self.wait(due)? else { continue };
@@ -179,23 +182,26 @@ impl<Src: Source, Sch: Scheduler, Dev: LiveDevice, Obs: Observer, Clk: Clock> Li
             }
             self.report_failures(now);
             self.engine.step(now)?;
-            self.drive().device.start()?;
+            self.device().device.start()?;
             self.engine.source.handed_on(self.clock.now());
+            self.clock.slow(self.engine.host.drive.clock_scale());
             pending = self.engine.pending()?;
         };
         if end != End::Complete {
             self.wait_for_requests_in_flight()?;
         }
         let unfinished = self.engine.host.outstanding();
+        let failures = std::mem::take(&mut self.device().failures);
         let Engine { source, host, observer, .. } = self.engine;
         Ok(LiveEnded {
             end,
             held_back: source.held_back,
             punctuality: source.punctuality,
-            failures: host.drive.failures,
+            failures,
             unfinished,
             source: source.source,
             observer,
+            drive: host.drive,
         })
     }
 
@@ -203,42 +209,44 @@ impl<Src: Source, Sch: Scheduler, Dev: LiveDevice, Obs: Observer, Clk: Clock> Li
     /// asked to stop.
     fn wait(&mut self, due: Option<Timestamp>) -> io::Result<Option<Timestamp>> {
         loop {
-            let has_finished = self.drive().poll();
+            let has_finished = self.device().poll();
             let now = self.clock.now();
+            self.device().looked_at(now);
             if has_finished || due.is_some_and(|due| due <= now) {
                 return Ok(Some(now));
             }
             if self.stop.load(Ordering::Relaxed) {
                 return Ok(None);
             }
-            let left = due.map_or(WAIT_MAX, |due| due.since(now).saturating_sub(self.spin));
+            let left = due.map_or(WAIT_MAX, |due| self.clock.real(due.since(now)).saturating_sub(self.spin));
             if left == Nanos::ZERO {
                 std::hint::spin_loop();
             } else {
-                self.drive().device.wait(left.min(WAIT_MAX))?;
+                self.device().device.wait(left.min(WAIT_MAX))?;
             }
         }
     }
 
-    fn reason_to_stop(&self) -> Option<End> {
+    fn reason_to_stop(&mut self) -> Option<End> {
         if self.stop.load(Ordering::Relaxed) {
             return Some(End::Interrupted);
         }
         if self.device_is_gone {
             return Some(End::DeviceGone);
         }
-        (self.on_error == OnError::Stop && !self.engine.host.drive.failures.is_empty()).then_some(End::Failed)
+        (self.on_error == OnError::Stop && !self.device().failures.is_empty()).then_some(End::Failed)
     }
 
     fn wait_for_requests_in_flight(&mut self) -> Result<(), LiveError> {
-        let until = self.clock.now() + GRACE;
-        while self.drive().in_flight > 0 && self.clock.now() < until {
-            if self.drive().poll() {
+        let until = self.clock.now() + self.clock.slowed(GRACE);
+        while self.device().in_flight > 0 && self.clock.now() < until {
+            if self.device().poll() {
                 let now = self.clock.now();
+                self.device().looked_at(now);
                 self.report_failures(now);
                 self.engine.complete(now);
             } else {
-                self.drive().device.wait(WAIT_MAX)?;
+                self.device().device.wait(WAIT_MAX)?;
             }
         }
         Ok(())
@@ -247,14 +255,14 @@ impl<Src: Source, Sch: Scheduler, Dev: LiveDevice, Obs: Observer, Clk: Clock> Li
     fn report_failures(&mut self, now: Timestamp) {
         let Engine { host, observer, .. } = &mut self.engine;
         let (mut any, mut gone) = (false, false);
-        for (id, failure) in host.drive.failed() {
+        for (id, failure) in host.drive.device().failed() {
             observer.failed(now, id, failure.errno());
             (any, gone) = (true, gone || failure.is_gone());
         }
-        self.device_is_gone |= any && (gone || self.drive().device.is_gone());
+        self.device_is_gone |= any && (gone || self.device().device.is_gone());
     }
 
-    fn drive(&mut self) -> &mut DeviceDrive<Dev> {
-        &mut self.engine.host.drive
+    fn device(&mut self) -> &mut DeviceDrive<Drv::Device> {
+        self.engine.host.drive.device()
     }
 }
