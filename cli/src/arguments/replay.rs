@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::Replaying;
 use crate::output_format::OutputFormat;
+use crate::replay::throttle::KRule;
 
 #[derive(Debug, Args)]
 pub struct Replay {
@@ -35,6 +36,14 @@ pub struct Replay {
     /// Scheduler in front of the device, with tunables (cats, deadline:fifo_batch=8); it decides if --depth is small
     #[arg(long, value_name = "SCHEDULER", default_value = "none")]
     pub scheduler: String,
+    /// Modelled disk whose times the device is held to: a drive of the model linear. Completions are held until the disk
+    /// would have completed them, and all times are in the disk's scale
+    #[arg(long, value_name = "DRIVE")]
+    pub throttle: Option<String>,
+    /// How many times slower than the modelled disk the device runs: a number; dynamic, which begins at 1 and rises with
+    /// each completion that comes too late; or find, which looks for a stable number in runs of its own first
+    #[arg(long, value_name = "K", default_value = "8", requires = "throttle")]
+    pub k: KRule,
     #[command(flatten)]
     pub replaying: Replaying,
     /// Print all figures and settings

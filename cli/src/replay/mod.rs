@@ -5,23 +5,26 @@ mod holders;
 mod reads_only;
 mod run_trace;
 mod tables;
+pub mod throttle;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use anyhow::{Context, Result, bail, ensure};
-use replay::live::{End, LONGEST_REQUEST, LiveEnded, LiveEngine, MonotonicClock};
+use replay::live::{
+    DeviceDrive, End, LONGEST_REQUEST, LiveDrive, LiveEnded, LiveEngine, MonotonicClock, broken_by_throttle,
+};
 use replay::metrics::Class;
 use replay::overload::{Overload, Verdict};
 use replay::sources::{MergedTraces, RecordedResponses, TimeWindow};
 use replay::{Metrics, Observer, Stage};
 use signal_hook::consts::{SIGINT, SIGTERM};
-use traces::results::live::{Ending, LiveFigures, RecordedTimes};
+use traces::results::live::{Ending, LiveFigures, RecordedTimes, ThrottleFigures};
 use traces::results::{Comparison, Part, Provenance, Run, SCHEMA_VERSION, Status};
 use traces::spec::Spec;
 use traces::trace::{Clock as TraceClock, ReadOptions};
-use traces::{Request, RequestId, Timestamp, TraceMeta};
+use traces::{Request, RequestId, Sectors, Timestamp, TraceMeta};
 
 use crate::arguments::{Pacing, Replay, Replaying, Window};
 use crate::compare::{self, REMEDY, options, why_overloaded};
@@ -34,6 +37,7 @@ use crate::vms::{self, Vm};
 use device::Opened;
 use reads_only::ReadsOnly;
 use run_trace::{CLOCK, RunTrace};
+use throttle::Throttling;
 
 const NOTHING_GIVEN: &str = "there is nothing to replay; give traces (iocast replay web.parquet --device /dev/sdb)";
 
@@ -43,6 +47,9 @@ struct Plan<'a> {
     vms: Vec<Vm>,
     options: ReadOptions,
     window: TimeWindow,
+    scheduler: Spec,
+    throttling: Option<Throttling>,
+    stop: Arc<AtomicBool>,
 }
 
 /// The content of the traces, as far as they are replayed.
@@ -54,7 +61,16 @@ struct Survey {
 
 /// The observers of a replay.
 type Observers = ((Metrics, Overload), (Option<RunTrace>, Completed));
-type Ended = LiveEnded<Box<dyn ReplaySource>, Observers>;
+type Ended<Drv = ()> = LiveEnded<Box<dyn ReplaySource>, Observers, Drv>;
+
+/// A replay that was measured.
+struct Measured {
+    ended: Ended,
+    about: About,
+    throttle: Option<ThrottleFigures>,
+    /// Why the throttle makes the replay not faithful, if it does.
+    broken_by_throttle: Option<String>,
+}
 
 /// Counts completed arrivals for the progress bar.
 struct Completed(Arc<AtomicU64>);
@@ -69,6 +85,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
     let scheduler: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
     let built = schedulers::build(&scheduler).map_err(UsageError::from_display)?;
     let part = compare::part(&scheduler.to_string(), built.entry.name, &built.settings);
+    let throttling = arguments.throttle.as_deref().map(|drive| Throttling::new(drive, &arguments.k)).transpose()?;
     let limits = arguments.replaying.stage.limits();
     let too_long = "--max-request is at most 8m on a device, since every request in flight needs memory";
     ensure!(limits.max_sectors <= LONGEST_REQUEST, UsageError(too_long.to_owned()));
@@ -80,17 +97,16 @@ pub fn run(arguments: &Replay) -> Result<()> {
     let opened = Opened::new(arguments)?;
     let named = vms::name_all(&arguments.traces, &arguments.vms)?;
     let vms = vms::gather(named, &reading, arguments.replaying.map.mapping(), window, opened.device.capacity())?;
-    let plan = Plan { arguments, vms, options: reading, window };
+    let stop = Arc::new(AtomicBool::new(false));
+    let plan = Plan { arguments, vms, options: reading, window, scheduler, throttling, stop: Arc::clone(&stop) };
     let survey = plan.survey(&opened)?;
     let output = arguments.output.as_deref().map(|path| RunTrace::begin(path, plan.names())).transpose()?;
-    let about = About::of(&opened);
-    let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
     }
-    let ended = plan.replay(&survey, opened, Stage::new(built.scheduler, limits), output, stop)?;
-    let end = ended.end;
-    let (comparison, output) = plan.result(part, about, &survey, ended);
+    let measured = plan.measure(&survey, opened, output)?;
+    let end = measured.ended.end;
+    let (comparison, output) = plan.result(part, &survey, measured);
     if let Some(output) = output {
         let meta = plan.meta(output.format(), &comparison);
         output.finish(meta)?;
@@ -102,12 +118,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
         OutputFormat::Json => output::print_json(&comparison)?,
         format => output::print(&tables::render(&comparison, format, arguments.details))?,
     }
-    match end {
-        End::Complete => Ok(()),
-        End::Interrupted => Err(Interrupted.into()),
-        End::Failed => bail!("a request failed, and --on-error stop ended the replay"),
-        End::DeviceGone => bail!("{} has disappeared, which ended the replay", arguments.target.display()),
-    }
+    plan.complete(end)
 }
 
 /// The properties of an open device that the result names.
@@ -142,7 +153,7 @@ impl About {
 
 impl Plan<'_> {
     /// The requests to replay, and a counter of those that are left out.
-    fn merged(&self, opened: &Opened) -> Result<(MergedTraces, Arc<AtomicU64>)> {
+    fn merged(&self, capacity: Sectors) -> Result<(MergedTraces, Arc<AtomicU64>)> {
         let left_out = Arc::new(AtomicU64::new(0));
         let mut traces = Vec::new();
         for vm in &self.vms {
@@ -152,13 +163,13 @@ impl Plan<'_> {
             }
             traces.push(trace);
         }
-        Ok((MergedTraces::new(traces, self.window, opened.device.capacity()), left_out))
+        Ok((MergedTraces::new(traces, self.window, capacity), left_out))
     }
 
     /// Reads the traces once, so that an address beyond the device is an error before the first request is sent.
     fn survey(&self, opened: &Opened) -> Result<Survey> {
         let progress = Progress::new("reading", self.vms.iter().map(|vm| vm.bytes).sum(), 1);
-        let (merged, left_out) = self.merged(opened)?;
+        let (merged, left_out) = self.merged(opened.device.capacity())?;
         let mut merged = merged.with_progress(progress.counter(0));
         let mut requests = 0;
         while merged.take()?.is_some() {
@@ -174,16 +185,43 @@ impl Plan<'_> {
         Ok(Survey { requests, left_out })
     }
 
-    fn replay(
+    /// Replays on the device, or on what the throttle makes of it.
+    fn measure(&self, survey: &Survey, opened: Opened, mut output: Option<RunTrace>) -> Result<Measured> {
+        let mut about = About::of(&opened);
+        let Some(throttling) = &self.throttling else {
+            let (_, ended) = self.replay("replaying", survey, DeviceDrive::new(opened.device), output)?.split();
+            return Ok(Measured { ended, about, throttle: None, broken_by_throttle: None });
+        };
+        let mut first = Some(opened);
+        let open = || {
+            let opened = first.take().map_or_else(|| Opened::new(self.arguments), Ok)?;
+            about = About::of(&opened);
+            Ok(opened.device)
+        };
+        let found = throttling.measure(open, |drive, is_measured| {
+            let (verb, output) = if is_measured { ("replaying", output.take()) } else { ("looking for k", None) };
+            let (drive, ended) = self.replay(verb, survey, drive, output)?.split();
+            if !is_measured {
+                self.complete(ended.end)?;
+            }
+            Ok((ended, [drive.all(), drive.stable()]))
+        })?;
+        let (ended, times) = found.measured;
+        let throttle = Some(throttling.figures(&found.report, &found.searches, times));
+        Ok(Measured { ended, about, throttle, broken_by_throttle: broken_by_throttle(&found.report) })
+    }
+
+    fn replay<Drv: LiveDrive>(
         &self,
+        verb: &'static str,
         survey: &Survey,
-        opened: Opened,
-        stage: Stage<Box<dyn schedulers::Scheduler>>,
+        drive: Drv,
         output: Option<RunTrace>,
-        stop: Arc<AtomicBool>,
-    ) -> Result<Ended> {
-        let progress = Progress::requests("replaying", Some(survey.requests), 1);
-        let (merged, _) = self.merged(&opened)?;
+    ) -> Result<Ended<Drv>> {
+        let scheduler = schedulers::build(&self.scheduler).map_err(UsageError::from_display)?.scheduler;
+        let stage = Stage::new(scheduler, self.arguments.replaying.stage.limits());
+        let progress = Progress::requests(verb, Some(survey.requests), 1);
+        let (merged, _) = self.merged(drive.capacity())?;
         let source = paced(merged.with_recorded_responses(), self.arguments.replaying.pacing);
         let metrics = if self.arguments.replaying.per_vm {
             Metrics::per_vm(self.arguments.replaying.until.active_time(self.vms.len()))
@@ -191,16 +229,27 @@ impl Plan<'_> {
             Metrics::new()
         };
         let observers = ((metrics, Overload::default()), (output, Completed(progress.counter(0))));
-        let engine = LiveEngine::new(source, stage, opened.device, observers, MonotonicClock::new())
+        let engine = LiveEngine::new(source, stage, drive, observers, MonotonicClock::new())
             .max_outstanding(self.arguments.replaying.stage.max_queue as usize)
             .on_error(self.arguments.on_error.into())
-            .stop(stop);
+            .stop(Arc::clone(&self.stop));
         engine.run().with_context(|| self.arguments.target.display().to_string())
     }
 
+    /// An error unless the replay is complete.
+    fn complete(&self, end: End) -> Result<()> {
+        match end {
+            End::Complete => Ok(()),
+            End::Interrupted => Err(Interrupted.into()),
+            End::Failed => bail!("a request failed, and --on-error stop ended the replay"),
+            End::DeviceGone => bail!("{} has disappeared, which ended the replay", self.arguments.target.display()),
+        }
+    }
+
     /// The result, and the trace of the replay if one is written.
-    fn result(&self, part: Part, about: About, survey: &Survey, ended: Ended) -> (Comparison, Option<RunTrace>) {
-        let live = self.live_figures(&about, survey, &ended);
+    fn result(&self, part: Part, survey: &Survey, measured: Measured) -> (Comparison, Option<RunTrace>) {
+        let live = self.live_figures(survey, &measured);
+        let Measured { ended, about, .. } = measured;
         let held_back = ended.held_back > 0;
         let ((metrics, overload), (output, _)) = ended.observer;
         let open = matches!(self.arguments.replaying.pacing, Pacing::Recorded | Pacing::Scaled(_));
@@ -234,9 +283,11 @@ impl Plan<'_> {
         (Comparison { schema_version: SCHEMA_VERSION, provenance, baseline: None, runs: vec![run] }, output)
     }
 
-    fn live_figures(&self, about: &About, survey: &Survey, ended: &Ended) -> LiveFigures {
+    fn live_figures(&self, survey: &Survey, measured: &Measured) -> LiveFigures {
+        let Measured { ended, about, throttle, broken_by_throttle } = measured;
         let timed = !matches!(self.arguments.replaying.pacing, Pacing::Asap(_));
-        let broken = if timed { ended.broken_bounds(survey.requests) } else { Vec::new() };
+        let mut broken = if timed { ended.broken_bounds(survey.requests) } else { Vec::new() };
+        broken.extend(broken_by_throttle.clone());
         let nothing = RecordedResponses::default();
         let recorded = ended.source.traces().and_then(MergedTraces::recorded_responses).unwrap_or(&nothing);
         LiveFigures {
@@ -256,13 +307,14 @@ impl Plan<'_> {
             widened_requests: device::count(&about.widened),
             failed_requests: ended.failures.iter().map(|(failure, count)| (failure.name(), *count)).collect(),
             punctuality: timed.then(|| ended.punctuality_figures()),
-            faithful: timed.then_some(broken.is_empty()),
+            faithful: (timed || throttle.is_some()).then_some(broken.is_empty()),
             not_faithful_because: broken,
             recorded: RecordedTimes {
                 read: recorded.of(Class::Read).figures(),
                 write: recorded.of(Class::Write).figures(),
                 other: recorded.of(Class::Other).figures(),
             },
+            throttle: throttle.clone(),
         }
     }
 
@@ -272,6 +324,9 @@ impl Plan<'_> {
         options.insert("allow_writes".to_owned(), self.arguments.allow_writes.to_string());
         options.insert("on_error".to_owned(), format!("{:?}", self.arguments.on_error).to_lowercase());
         options.insert("seed".to_owned(), self.arguments.seed.to_string());
+        if let Some(throttling) = &self.throttling {
+            options.extend(throttling.options());
+        }
         if self.arguments.replaying.per_vm {
             options.insert("vms_measured_until".to_owned(), options::measured_until(self.arguments.replaying.until));
         }

@@ -1,8 +1,8 @@
 //! The result of a replay on a device for people: what was asked, what was achieved and whether it is faithful; then
 //! the tables of a comparison, and the recorded response times beside the new ones.
 
-use replay::live::BOUNDS;
-use traces::results::live::{Ending, LiveFigures, PunctualityFigures};
+use replay::live::{BOUNDS, THROTTLE_BOUND};
+use traces::results::live::{Ending, LiveFigures, PunctualityFigures, ThrottleFigures, ThrottledService};
 use traces::results::{ClassFigures, Comparison, Run, SpanFigures};
 
 use crate::compare::tables;
@@ -44,12 +44,23 @@ fn lines(comparison: &Comparison, run: &Run, live: &LiveFigures) -> Vec<String> 
     match (&live.punctuality, live.faithful) {
         (Some(punctuality), Some(faithful)) => {
             lines.push(punctual(punctuality));
+            lines.extend(live.throttle.as_ref().map(throttled));
             let verdict = if faithful {
                 "The replay is faithful".to_owned()
             } else {
                 format!("NOT FAITHFUL: {}", live.not_faithful_because.join("; "))
             };
-            lines.push(format!("{verdict}. {BOUNDS}"));
+            let more = if live.throttle.is_some() { format!(" {THROTTLE_BOUND}") } else { String::new() };
+            lines.push(format!("{verdict}. {BOUNDS}{more}"));
+        }
+        (None, Some(faithful)) => {
+            lines.extend(live.throttle.as_ref().map(throttled));
+            let verdict = if faithful {
+                "The device kept the modelled disk's times".to_owned()
+            } else {
+                format!("NOT FAITHFUL: {}", live.not_faithful_because.join("; "))
+            };
+            lines.push(format!("{verdict}. {THROTTLE_BOUND}"));
         }
         _ => lines.push("Requests came as soon as possible, so there are no times to be faithful to.".to_owned()),
     }
@@ -68,6 +79,36 @@ fn lines(comparison: &Comparison, run: &Run, live: &LiveFigures) -> Vec<String> 
         lines.push(format!("Failed device requests: {failed}. Their times are among the figures."));
     }
     lines
+}
+
+/// The throttle: its k, the service times that it achieved, and the completions that came too late.
+fn throttled(figures: &ThrottleFigures) -> String {
+    let ThrottleFigures { drive, rule, k, k_changes, completions, late_completions, late_max_ns, all, .. } = figures;
+    let k_text = match (rule.as_str(), figures.searches.len()) {
+        ("found", runs) => format!("k = {k} (found in {runs} {})", if runs == 1 { "run" } else { "runs" }),
+        ("dynamic", _) => format!("k = {k} at the end (dynamic, {k_changes} changes)"),
+        _ => format!("k = {k}"),
+    };
+    let service = |service: &ThrottledService| match (service.achieved_mean_ns, service.modelled_mean_ns) {
+        (Some(achieved), Some(modelled)) if modelled > 0.0 => {
+            format!("{} for {} ({:+.2} %)", span(achieved), span(modelled), (achieved / modelled - 1.0) * 100.0)
+        }
+        _ => ABSENT.to_owned(),
+    };
+    let stable = if *k_changes > 0 {
+        format!(", {} since k is stable", service(&figures.since_k_is_stable))
+    } else {
+        String::new()
+    };
+    let late = match late_completions {
+        0 => "none".to_owned(),
+        late => format!("{late} of {completions}, by {} at most", span(late_max_ns.as_ns() as f64)),
+    };
+    format!(
+        "Throttle: the device stands for {drive} and runs k times slower; {k_text}. All times are in the disk's scale. \
+         Mean service: {}{stable}. Completions after the disk's: {late}.",
+        service(all)
+    )
 }
 
 fn ending(live: &LiveFigures) -> String {

@@ -1,6 +1,7 @@
 //! When a replay on a device is faithful: it did at the asked times what it was asked. The bounds are stated here,
 //! before any measurement, and printed with every result.
 
+use drive_models::throttle::Report;
 use traces::Nanos;
 use traces::results::live::PunctualityFigures;
 use traces::statistics::Distribution;
@@ -19,6 +20,21 @@ pub const FAILED_SHARE_MAX: f64 = 0.01;
 pub const BOUNDS: &str = "A faithful replay is complete, has an issue-time error of at most 1 ms at p99 and a drift of \
                           at most 0.1 % of the span or 1 ms, holds no arrival back by --max-queue, and has at most 1 % \
                           of failed requests.";
+
+/// The largest share of a throttled device's completions that come after the modelled disk's.
+pub const LATE_COMPLETIONS_SHARE_MAX: f64 = 0.001;
+
+/// The bound of a throttled device, in words.
+pub const THROTTLE_BOUND: &str =
+    "Of a throttled device, at most 1 in 1,000 completions comes after the modelled disk's.";
+
+/// The bound that a throttle has broken, if it has.
+pub fn broken_by_throttle(report: &Report) -> Option<String> {
+    let Report { completions, late, .. } = *report;
+    (late as f64 > completions as f64 * LATE_COMPLETIONS_SHARE_MAX).then(|| {
+        format!("{late} of {completions} completions came after the modelled disk's, so k is too small for the device")
+    })
+}
 
 /// The 99th percentile of the errors, in ns.
 fn p99(error: &Distribution) -> Option<u64> {

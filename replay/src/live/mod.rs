@@ -26,7 +26,7 @@ use traces::{Nanos, Timestamp};
 
 pub use clock::{Clock, MonotonicClock};
 pub use device::{DeviceDrive, Failure, Finished, LiveDevice, LiveDrive};
-pub use faithful::BOUNDS;
+pub use faithful::{BOUNDS, THROTTLE_BOUND, broken_by_throttle};
 pub use null::NullDevice;
 pub use punctuality::{LATE, Punctuality};
 pub use ring::Ring;
@@ -100,6 +100,14 @@ pub struct LiveEnded<Src, Obs, Drv = ()> {
     pub observer: Obs,
     /// The drive.
     pub drive: Drv,
+}
+
+impl<Src, Obs, Drv> LiveEnded<Src, Obs, Drv> {
+    /// The drive, and the replay without it.
+    pub fn split(self) -> (Drv, LiveEnded<Src, Obs>) {
+        let LiveEnded { end, punctuality, held_back, failures, unfinished, source, observer, drive } = self;
+        (drive, LiveEnded { end, punctuality, held_back, failures, unfinished, source, observer, drive: () })
+    }
 }
 
 /// A replay on a device.

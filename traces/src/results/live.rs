@@ -52,6 +52,58 @@ pub struct LiveFigures {
     pub not_faithful_because: Vec<String>,
     /// The response times (Q2C) that the traces record.
     pub recorded: RecordedTimes,
+    /// The throttle, if the device stands for a modelled disk. All times are then in the modelled disk's scale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttle: Option<ThrottleFigures>,
+}
+
+/// How a throttle held a device to the times of a modelled disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThrottleFigures {
+    /// The modelled disk, with its tunables as they were given.
+    pub drive: String,
+    /// `fixed`, `dynamic` or `found`.
+    pub rule: String,
+    /// How many times slower than the modelled disk the device ran, at the end.
+    pub k: f64,
+    /// Changes of k.
+    pub k_changes: u64,
+    /// Completions of the device.
+    pub completions: u64,
+    /// Those that came after the modelled disk's: k was too small for them.
+    pub late_completions: u64,
+    /// The longest time that one came after the modelled disk's, in its scale.
+    pub late_max_ns: Nanos,
+    /// The most completions that were held at once.
+    pub held_max: u64,
+    /// Service times of the whole replay.
+    pub all: ThrottledService,
+    /// Service times since k changed for the last time.
+    pub since_k_is_stable: ThrottledService,
+    /// The runs that looked for k.
+    pub searches: Vec<ThrottleSearch>,
+}
+
+/// Service times that a throttle achieved, beside those of the modelled disk.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThrottledService {
+    /// Requests.
+    pub requests: u64,
+    /// The mean of the modelled disk.
+    pub modelled_mean_ns: Option<f64>,
+    /// The mean that was achieved.
+    pub achieved_mean_ns: Option<f64>,
+}
+
+/// A run that looked for k.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThrottleSearch {
+    /// The k that it found to be stable.
+    pub k: f64,
+    /// Completions of the device.
+    pub completions: u64,
+    /// Those that came after the modelled disk's.
+    pub late_completions: u64,
 }
 
 /// The issue-time errors of a replay: from the time at which an arrival was asked for to the time at which it had been
