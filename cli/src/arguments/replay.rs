@@ -6,6 +6,7 @@ use clap::{Args, ValueEnum};
 
 use super::Replaying;
 use crate::output_format::OutputFormat;
+use crate::replay::engines::EngineArgument;
 use crate::replay::throttle::KRule;
 
 #[derive(Debug, Args)]
@@ -44,6 +45,10 @@ pub struct Replay {
     /// each completion that comes too late; or find, which looks for a stable number in runs of its own first
     #[arg(long, value_name = "K", default_value = "8", requires = "throttle")]
     pub k: KRule,
+    /// Programs that replay the same requests one after another: iocast, fio, btreplay; arguments for one follow after
+    /// `=` (fio=--ioengine=psync); repeatable. The kernel's events say what each did. Needs root and a block device
+    #[arg(long = "engine", value_name = "PROGRAM", conflicts_with_all = ["throttle", "scheduler", "output"])]
+    pub engines: Vec<EngineArgument>,
     #[command(flatten)]
     pub replaying: Replaying,
     /// Print all figures and settings

@@ -1,6 +1,7 @@
 //! `iocast replay`: replays traces on a real device, and reports how faithful the replay was.
 
 mod device;
+pub mod engines;
 mod holders;
 mod reads_only;
 mod run_trace;
@@ -57,6 +58,8 @@ struct Survey {
     requests: u64,
     /// Requests that are left out since nothing but reads is allowed.
     left_out: u64,
+    /// The size of the device.
+    capacity: Sectors,
 }
 
 /// The observers of a replay.
@@ -94,6 +97,9 @@ pub fn run(arguments: &Replay) -> Result<()> {
         bail!("{} exists; overwrite it with --force, or choose another name with --output", path.display());
     }
     let (reading, window) = (arguments.replaying.reading.options(), arguments.replaying.window.checked()?);
+    if !arguments.engines.is_empty() {
+        engines::check(&arguments.engines, arguments.replaying.pacing)?;
+    }
     let opened = Opened::new(arguments)?;
     let named = vms::name_all(&arguments.traces, &arguments.vms)?;
     let vms = vms::gather(named, &reading, arguments.replaying.map.mapping(), window, opened.device.capacity())?;
@@ -103,6 +109,11 @@ pub fn run(arguments: &Replay) -> Result<()> {
     let output = arguments.output.as_deref().map(|path| RunTrace::begin(path, plan.names())).transpose()?;
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
+    }
+    if !arguments.engines.is_empty() {
+        // The programs open the device themselves.
+        drop(opened);
+        return engines::run(&plan, &survey, &arguments.engines);
     }
     let measured = plan.measure(&survey, opened, output)?;
     let end = measured.ended.end;
@@ -182,7 +193,7 @@ impl Plan<'_> {
             (_, _) => "the traces hold no reads; --allow-writes sends their writes too, and destroys the device's data",
         };
         ensure!(requests > 0, nothing);
-        Ok(Survey { requests, left_out })
+        Ok(Survey { requests, left_out, capacity: opened.device.capacity() })
     }
 
     /// Replays on the device, or on what the throttle makes of it.

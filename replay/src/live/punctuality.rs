@@ -29,7 +29,9 @@ pub struct Punctuality {
 }
 
 impl Punctuality {
-    fn add(&mut self, due: Timestamp, handed_on: Timestamp, was_held_back: bool) {
+    /// Counts an arrival that was due at `due` and handed on at `handed_on`. `was_held_back`: the bound on outstanding
+    /// arrivals was reached in between.
+    pub fn add(&mut self, due: Timestamp, handed_on: Timestamp, was_held_back: bool) {
         let error = handed_on.saturating_since(due);
         self.error.add(error);
         match (error > LATE, was_held_back) {

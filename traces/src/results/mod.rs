@@ -7,6 +7,7 @@ pub mod calibration;
 pub mod closed;
 pub mod decisions;
 pub mod drive;
+pub mod engines;
 pub mod free_run;
 pub mod isolation;
 pub mod lab;

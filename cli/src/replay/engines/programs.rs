@@ -1,0 +1,227 @@
+//! The programs, their inputs and how they are run.
+
+use std::fs::File;
+use std::io::{Read, Seek, SeekFrom};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Result, anyhow};
+use replay::sources::TraceRead;
+use rustix::process::{Pid, Signal, kill_process_group};
+use tempfile::TempDir;
+use traces::formats::replayer::Replay as ReplayOf;
+use traces::formats::{FORMATS, Format};
+use traces::trace::{AddressSpace, Layer, WriteOptions};
+use traces::{Nanos, Operation, Timestamp, TraceMeta};
+
+use crate::arguments::{Pacing, Replay};
+use crate::replay::{Plan, Survey};
+
+/// A program that replays traces.
+pub struct Program {
+    /// Its name, which is that of its executable unless it is this program.
+    pub name: &'static str,
+    /// The Debian package that has it.
+    pub package: &'static str,
+    /// The format that it reads, and the name of its input.
+    format: &'static str,
+    input: &'static str,
+    /// Whether it can replay a flush. btreplay 1.2 makes a write without data of it, and never ends.
+    flushes: bool,
+}
+
+/// This program.
+const OURS: &str = "iocast";
+
+/// All programs.
+pub const PROGRAMS: &[Program] = &[
+    Program { name: OURS, package: "", format: "csv", input: "asked.csv", flushes: true },
+    Program { name: "fio", package: "fio", format: "fio-iolog", input: "asked.iolog", flushes: true },
+    Program { name: "btreplay", package: "blktrace", format: "btreplay", input: "asked.replay.0", flushes: false },
+];
+
+/// How long a program may take beyond the span of the trace, and how many times that span.
+const PATIENCE: (Duration, u32) = (Duration::from_secs(60), 4);
+/// How often it is looked whether a program has ended.
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The most bytes of a program's messages that are shown.
+const SAID_BYTES_MAX: u64 = 400;
+
+/// The input of a program.
+pub struct Input {
+    path: PathBuf,
+    /// The same requests, readable by iocast, as the program can express them.
+    pub asked: PathBuf,
+    /// Records that the format cannot express.
+    pub left_out: u64,
+}
+
+impl Program {
+    fn row(&self) -> &'static Format {
+        FORMATS.iter().find(|format| format.name == self.format).expect("a format of this name is registered")
+    }
+
+    /// Whether it can be run.
+    pub fn is_installed(&self) -> bool {
+        let path = std::env::var_os("PATH").unwrap_or_default();
+        // Administrators' programs lie where other users do not look.
+        let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
+        self.name == OURS || folders.into_iter().any(|folder| folder.join(self.name).is_file())
+    }
+
+    /// The command line that replays `input`, with `more` arguments.
+    ///
+    /// # Errors
+    /// A device that the program cannot use.
+    pub fn command(&self, input: &Input, arguments: &Replay, more: &str) -> Result<String> {
+        let device = arguments.target.display().to_string();
+        let command = match &self.row().replayer {
+            Some(replayer) => (replayer.command)(&ReplayOf { file: &input.path, device: Some(&device), devices: 1 })
+                .map_err(|error| anyhow!("{}: {error}", self.name))?,
+            None => {
+                let writes = if arguments.allow_writes { " --allow-writes" } else { "" };
+                // Other programs do not merge requests either.
+                let options = format!("--device {device}{writes} --merge off --output-format json");
+                format!("/proc/self/exe replay {} {options}", input.path.display())
+            }
+        };
+        Ok(if more.is_empty() { command } else { format!("{command} {more}") })
+    }
+}
+
+/// The requests of the traces as all programs are asked for them.
+pub struct Prepared {
+    folder: TempDir,
+    asked: PathBuf,
+    device: String,
+    span: Nanos,
+    read: Vec<TraceRead>,
+}
+
+impl Prepared {
+    /// Writes the requests of the plan's traces.
+    ///
+    /// # Errors
+    /// The temporary folder cannot be written.
+    pub(super) fn new(plan: &Plan, survey: &Survey) -> Result<Prepared> {
+        // btreplay makes a `/` of each `_`, and fio ends a name at a colon.
+        let folder = tempfile::Builder::new().prefix("iocast-engines-").tempdir().context("a temporary folder")?;
+        let asked = folder.path().join(PROGRAMS[0].input);
+        let (mut merged, _) = plan.merged(survey.capacity)?;
+        let create = PROGRAMS[0].row().create.context("CSV is written")?;
+        let mut writer = create(&asked, &WriteOptions::default())?;
+        let (mut first, mut last) = (None, Timestamp::ZERO);
+        while let Some(mut record) = merged.take()? {
+            if let Pacing::Scaled(factor) = plan.arguments.replaying.pacing {
+                let since_zero = record.request.arrival.since(Timestamp::ZERO);
+                let scaled = factor.of(since_zero).context("an arrival is too late for this scale")?;
+                record.request.arrival = Timestamp::ZERO + scaled;
+                record.observed = traces::Observed::default();
+            }
+            first.get_or_insert(record.request.arrival);
+            last = record.request.arrival;
+            writer.write(&record)?;
+        }
+        writer.finish(&TraceMeta::new(PROGRAMS[0].format, Layer::GuestQueue, "recorded"))?;
+        let device = plan.arguments.target.display().to_string();
+        let span = first.map_or(Nanos::ZERO, |first| last.since(first));
+        Ok(Prepared { asked, device, span, read: merged.read(), folder })
+    }
+
+    /// The folder of all files.
+    pub fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    /// From the first arrival to the last.
+    pub fn span(&self) -> Nanos {
+        self.span
+    }
+
+    /// What was read of each trace.
+    pub fn read(&self) -> &[TraceRead] {
+        &self.read
+    }
+
+    /// How long a program may take.
+    pub fn patience(&self) -> Duration {
+        PATIENCE.0 + Duration::from_nanos(self.span.as_ns()) * PATIENCE.1
+    }
+
+    /// The requests in the format of `program`.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn written_for(&self, program: &Program) -> Result<Input> {
+        let path = self.folder().join(program.input);
+        if path == self.asked {
+            return Ok(Input { asked: path.clone(), path, left_out: 0 });
+        }
+        let mut reader = traces::formats::open(&self.asked, &traces::trace::ReadOptions::default())?;
+        let options =
+            WriteOptions { lossy: true, address_space: AddressSpace::Shared, replay_device: Some(self.device.clone()) };
+        let create = program.row().create.context("a program's format is written")?;
+        let mut writer = create(&path, &options)?;
+        let mut flushes = 0;
+        while let Some(record) = reader.next()? {
+            if record.request.operation == Operation::Flush && !program.flushes {
+                flushes += 1;
+            } else {
+                writer.write(&record)?;
+            }
+        }
+        let written = writer.finish(reader.meta())?;
+        let left_out = written.left_out.values().sum::<u64>() + flushes;
+        // A second engine of the same program replaces its input.
+        Ok(Input { asked: if left_out == 0 { self.asked.clone() } else { path.clone() }, path, left_out })
+    }
+}
+
+/// Runs a command line to its end. Returns why it did not end as it should, in its own words.
+///
+/// # Errors
+/// It cannot be started.
+pub fn run(command: &str, patience: Duration, stop: &AtomicBool) -> Result<Option<String>> {
+    let mut said = tempfile::tempfile().context("a temporary file")?;
+    let ours = std::env::current_exe().context("the path of this program")?;
+    let command = command.replace("/proc/self/exe", &ours.display().to_string());
+    let mut shell = Command::new("sh");
+    let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
+    shell.args(["-c", &command]).env("PATH", path).process_group(0);
+    shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone().context("a temporary file")?);
+    let mut child = shell.spawn().context("cannot start a shell")?;
+    let begun = Instant::now();
+    let status = loop {
+        if let Some(status) = child.try_wait().context("cannot wait for a program")? {
+            break Some(status);
+        }
+        if begun.elapsed() > patience || stop.load(Ordering::Relaxed) {
+            let group = Pid::from_child(&child);
+            // It fails only if the program has ended meanwhile.
+            let _ = kill_process_group(group, Signal::KILL);
+            child.wait().context("cannot wait for a program")?;
+            break None;
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    };
+    let Some(status) = status else {
+        return Ok(Some(format!("it was stopped after {:.0} s", begun.elapsed().as_secs_f64())));
+    };
+    if status.success() {
+        return Ok(None);
+    }
+    Ok(Some(format!("{status}: {}", last_words(&mut said).unwrap_or_default())))
+}
+
+/// The end of a program's messages, in one line.
+fn last_words(said: &mut File) -> std::io::Result<String> {
+    let length = said.seek(SeekFrom::End(0))?;
+    said.seek(SeekFrom::Start(length.saturating_sub(SAID_BYTES_MAX)))?;
+    let mut bytes = Vec::new();
+    said.read_to_end(&mut bytes)?;
+    let text = String::from_utf8_lossy(&bytes);
+    Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
