@@ -1,5 +1,5 @@
 # The two commands a newcomer needs: `make demo` and `make test`.
-.PHONY: demo test test-full test-shared tools lint unit live doc scenarios peers fuzz bench bench-schedulers lateness mutants \
+.PHONY: demo test test-full test-shared tools lint unit live doc scenarios peers fuzz bench bench-schedulers lateness punctuality mutants \
   deny samples digests
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
@@ -94,6 +94,15 @@ LATE_SECONDS ?= 10
 lateness: tools
 	cargo build --release --quiet --package cli
 	cargo run --release --quiet --package benches --example lateness -- target/release/iocast $(LATE_SECONDS)
+
+# How close iocast, fio and btreplay come to a trace's times, side by side, with 10,000 reads per second for
+# PUNCTUALITY_SECONDS among them. Needs root; on a quiet machine.
+PUNCTUALITY_SECONDS ?= 60
+punctuality: tools
+	cargo build --release --quiet --package cli
+	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing
+	cargo build --release --quiet --package benches --example punctuality
+	$(SUDO) target/release/examples/punctuality target/release/iocast $(PUNCTUALITY_SECONDS)
 
 # Plants the bugs of schedulers/mutants.txt one at a time in a copy of the workspace; at least 95 % must
 # turn a test red. ONLY=sfq tries those whose file or test has that in its name.
