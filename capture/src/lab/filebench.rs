@@ -48,7 +48,7 @@ pub fn personality(name: &str, folder: &Path, seconds: u32) -> std::io::Result<S
 pub fn files(vm: &str, personality_file: &str) -> Result<Vec<PathBuf>, LabError> {
     let Some(program) = find(PROGRAM) else {
         return Err(LabError::Host(format!(
-            "{PROGRAM} is missing, and the plan has {vm} run it (filebench = {personality_file:?}): Debian has no package of it; build \\
+            "{PROGRAM} is missing, and the plan has {vm} run it (filebench = {personality_file:?}): Debian has no package of it; build \
              it from its sources (github.com/filebench/filebench) and put it on the PATH"
         )));
     };

@@ -29,7 +29,7 @@ pub fn enter() -> Result<(), LabError> {
     let user: &[&str] = if is_root() { &[] } else { &["--user", "--map-root-user"] };
     let refused = |error: LabError| match error {
         LabError::Command { output, .. } => LabError::Host(format!(
-            "the lab needs namespaces of its own, but {output}; run it as root, or allow user namespaces \\
+            "the lab needs namespaces of its own, but {output}; run it as root, or allow user namespaces \
              (sysctl kernel.unprivileged_userns_clone=1)"
         )),
         other => other,

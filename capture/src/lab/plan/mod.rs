@@ -281,7 +281,7 @@ impl Plan {
         let depth = self.guest.queue_depth;
         if !(1..=QUEUE_DEPTH_MAX).contains(&depth) {
             return Err(format!(
-                "queue_depth {depth}: use 1 to {QUEUE_DEPTH_MAX}; nbdfuse passes on {QUEUE_DEPTH_MAX} requests of a VM at once, and further \\
+                "queue_depth {depth}: use 1 to {QUEUE_DEPTH_MAX}; nbdfuse passes on {QUEUE_DEPTH_MAX} requests of a VM at once, and further \
                  ones would wait where neither guest nor drive sees them"
             ));
         }

@@ -127,7 +127,7 @@ pub fn check_rights(plan: &Plan) -> Result<(), LabError> {
         return Ok(());
     }
     Err(LabError::Host(
-        "an iSCSI target and its disks need root (CAP_SYS_ADMIN to mount, CAP_NET_RAW to record the wire); virtio \\
+        "an iSCSI target and its disks need root (CAP_SYS_ADMIN to mount, CAP_NET_RAW to record the wire); virtio \
          disks do not"
             .to_owned(),
     ))
