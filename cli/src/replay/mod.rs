@@ -23,9 +23,10 @@ use traces::spec::Spec;
 use traces::trace::{Clock as TraceClock, ReadOptions};
 use traces::{Request, RequestId, Timestamp, TraceMeta};
 
-use crate::arguments::{Pacing, Replay, Replaying, Window};
+use crate::arguments::{Backend, Pacing, Replay, Replaying, Window};
 use crate::compare::{self, REMEDY, options, why_overloaded};
 use crate::error::{Interrupted, UsageError};
+use crate::needs::{self, uses};
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
@@ -77,6 +78,9 @@ pub fn run(arguments: &Replay) -> Result<()> {
         bail!("{} exists; overwrite it with --force, or choose another name with --output", path.display());
     }
     let (reading, window) = (arguments.replaying.reading.options(), arguments.replaying.window.checked()?);
+    if arguments.backend == Backend::IoUring {
+        needs::check(&[uses::REPLAY_IO_URING])?;
+    }
     let opened = Opened::new(arguments)?;
     let named = vms::name_all(&arguments.traces, &arguments.vms)?;
     let vms = vms::gather(named, &reading, arguments.replaying.map.mapping(), window, opened.device.capacity())?;

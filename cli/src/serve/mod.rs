@@ -9,7 +9,7 @@ use std::thread;
 use std::time::Duration;
 
 use ::serve::nbd::{Limits, Server};
-use ::serve::{Checked, Description, Export, ImagePlacement, ServedDrive, VmBy, urgency};
+use ::serve::{Checked, Description, Export, ImagePlacement, ImageSource, ServedDrive, VmBy, urgency};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -19,6 +19,7 @@ use traces::results::serving::Serving;
 
 use crate::arguments::{Serve, ServeMap, ServeVmBy, Urgency};
 use crate::error::UsageError;
+use crate::needs::{self, uses};
 use crate::output;
 use crate::output_format::OutputFormat;
 use listen::{Address, Listen};
@@ -29,6 +30,7 @@ pub fn run(arguments: &Serve) -> Result<()> {
     for (file, option) in [(&arguments.log, "--log"), (&arguments.report, "--report")] {
         check_new(file.as_deref(), option, arguments.force)?;
     }
+    check_host(arguments, &description.image)?;
     let address = listen.take()?;
     let checked = ::serve::check(description.clone())?;
     let lines = banner(&description, &checked, &listen);
@@ -52,12 +54,28 @@ pub fn run(arguments: &Serve) -> Result<()> {
     Ok(())
 }
 
+/// Checks what the server needs of this host, and warns of an image that may grow beyond memory or disk.
+fn check_host(arguments: &Serve, image: &ImageSource) -> Result<()> {
+    if arguments.urgency == Some(Urgency::Realtime) {
+        needs::check(&[uses::SERVE_REALTIME])?;
+    }
+    let doubt = match (image, arguments.create) {
+        (ImageSource::Memory(length), _) => needs::memory_doubt("the image", length.bytes()),
+        (ImageSource::Path(path), Some(length)) => needs::space_doubt("the image", path, length.bytes()),
+        (ImageSource::Path(_), None) => None,
+    };
+    if let Some(doubt) = doubt {
+        eprintln!("iocast: warning: {doubt}");
+    }
+    Ok(())
+}
+
 /// The description of the served drive.
 fn described(arguments: &Serve) -> Result<Description> {
     let usage = |error: ::serve::SettingError| UsageError::from_display(error);
     let drive = arguments.drive.parse().map_err(UsageError::from_display)?;
     let mut description = Description::new(drive, arguments.image.parse().map_err(usage)?);
-    if let ::serve::ImageSource::Path(path) = &mut description.image {
+    if let ImageSource::Path(path) = &mut description.image {
         *path = std::path::absolute(&*path).with_context(|| path.display().to_string())?;
     }
     description.scheduler = arguments.scheduler.parse().map_err(UsageError::from_display)?;
