@@ -140,18 +140,24 @@ fn forecasts_and_traces(installed: &mut Installed) {
     installed.runs("stat", &["web.parquet"], &[]);
     installed.runs("convert", &["web.parquet", "web.csv"], &["web.csv"]);
     installed.runs("compare", &["mail.parquet", "--drive", "cheetah-15k4", "--end", "5s", "-o", "mail"], &["mail.svg"]);
-    installed.runs("compare", &["--workload", "kim2015-dd", "--drive", "sata-500", "--end", "1s", "--schedulers", "fifo"], &[]);
+    installed.runs(
+        "compare",
+        &["--workload", "kim2015-dd", "--drive", "sata-500", "--end", "1s", "--schedulers", "fifo"],
+        &[],
+    );
     installed.runs("predict", &["mail.parquet", "web.parquet", "--predictors", "casale"], &[]);
     installed.write("placement.toml", PLACEMENT);
     installed.runs("place", &["placement.toml"], &[]);
     let calibration = ["--drive", "cheetah-15k5", "--reads", "400", "--models", "fixed", "-o", "fit"];
     installed.runs("calibrate", &calibration, &["fit-fixed.toml", "fit.svg"]);
     installed.runs("validate closed", &["web.parquet", "--drive", "cheetah-15k4"], &[]);
-    let single = |index: u64| {
-        format!("{0},read,{1},8,{0},{2}\n", index * 20_000_000, index * 4096, index * 20_000_000 + 9_000_000)
-    };
-    let header = "arrival_ns,operation,lba_sectors,sectors,issued_ns,completed_ns\n";
-    installed.write("measured.csv", &format!("{header}{}", (0..300).map(single).collect::<String>()));
+    let one_at_a_time = (0u64..300).map(|index| {
+        let (at, lba) = (index * 20_000_000, index * 4096);
+        format!("{at},read,{lba},8,,0,0,0,0,,{at},{},0\n", at + 9_000_000)
+    });
+    let header = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu,inserted_ns,issued_ns,\
+                  completed_ns,error\n";
+    installed.write("measured.csv", &format!("{header}{}", one_at_a_time.collect::<String>()));
     installed.runs("validate drive", &["cheetah-9lp", "measured.csv"], &[]);
     installed.runs("reproduce", &["casale2011", "--seeds", "1", "-o", "casale"], &["casale.json", "casale.md"]);
     for what in ["schedulers", "drives", "formats", "stacks", "predictors", "papers", "workloads"] {

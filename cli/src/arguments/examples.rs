@@ -232,6 +232,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "requests",
             "top",
             "report",
+            "statistics",
             "log",
             "digest",
         ],

@@ -12,7 +12,8 @@ use capture::programs::find;
 use replay::live::Ring;
 use rustix::process::{Resource, getrlimit};
 
-use super::resources::{available_memory, gib};
+use super::resources::available_memory;
+use crate::units::data;
 
 /// Bits of a capability set (linux/capability.h).
 const CAP_NET_RAW: u32 = 13;
@@ -127,7 +128,8 @@ pub fn debugfs() -> Result<String, String> {
 }
 
 pub fn io_uring() -> Result<String, String> {
-    Ring::check().map(|()| "yes".to_owned()).map_err(|error| io_uring_unavailable(&error))
+    let refused = |error| format!("{}; --backend auto takes threads instead", io_uring_unavailable(&error));
+    Ring::check().map(|()| "yes".to_owned()).map_err(refused)
 }
 
 /// Why requests do not go through io_uring, with the setting that may forbid it.
@@ -159,15 +161,15 @@ pub fn nbd() -> Result<String, String> {
 pub fn memory() -> Result<String, String> {
     match available_memory() {
         None => Err("/proc/meminfo does not say how much is available".to_owned()),
-        Some(bytes) if bytes < MEMORY_MIN_BYTES => Err(format!("{} available: end other programs", gib(bytes))),
-        Some(bytes) => Ok(format!("{} available", gib(bytes))),
+        Some(bytes) if bytes < MEMORY_MIN_BYTES => Err(format!("{} available: end other programs", data(bytes))),
+        Some(bytes) => Ok(format!("{} available", data(bytes))),
     }
 }
 
 pub fn space() -> Result<String, String> {
     match free_bytes(Path::new(".")) {
         None => Err("this folder's file system does not say how much is free".to_owned()),
-        Some(bytes) if bytes < SPACE_MIN_BYTES => Err(format!("{} in this folder: use another folder", gib(bytes))),
-        Some(bytes) => Ok(format!("{} in this folder", gib(bytes))),
+        Some(bytes) if bytes < SPACE_MIN_BYTES => Err(format!("{} in this folder: use another folder", data(bytes))),
+        Some(bytes) => Ok(format!("{} in this folder", data(bytes))),
     }
 }

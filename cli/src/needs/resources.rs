@@ -5,6 +5,8 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use capture::block::free_bytes;
 
+use crate::units::data;
+
 /// The memory that programs can still take without swapping, in bytes (`MemAvailable` of proc_meminfo(5)).
 pub fn available_memory() -> Option<u64> {
     parse_available(&std::fs::read_to_string("/proc/meminfo").ok()?)
@@ -15,18 +17,13 @@ fn parse_available(meminfo: &str) -> Option<u64> {
     line.trim().strip_suffix(" kB")?.parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// Bytes as text.
-pub fn gib(bytes: u64) -> String {
-    format!("{:.1} GiB", bytes as f64 / (1u64 << 30) as f64)
-}
-
 /// A warning if `thing` may grow to more memory than is available.
 pub fn memory_doubt(thing: &str, bytes: u64) -> Option<String> {
     let available = available_memory().filter(|&available| available < bytes)?;
     Some(format!(
         "{thing} may grow to {} of memory, but {} are available; the kernel ends a program when memory runs out",
-        gib(bytes),
-        gib(available)
+        data(bytes),
+        data(available)
     ))
 }
 
@@ -39,8 +36,8 @@ pub fn require_memory(thing: &str, bytes: u64, remedy: &str) -> Result<()> {
     ensure!(
         bytes <= available,
         "{thing} take {} of memory, but {} are available; {remedy}",
-        gib(bytes),
-        gib(available)
+        data(bytes),
+        data(available)
     );
     Ok(())
 }
@@ -50,9 +47,9 @@ pub fn space_doubt(thing: &str, path: &Path, bytes: u64) -> Option<String> {
     let free = free_bytes(path).filter(|&free| free < bytes)?;
     Some(format!(
         "{thing} may grow to {}, but the file system of {} has {} free; writes beyond that fail",
-        gib(bytes),
+        data(bytes),
         path.display(),
-        gib(free)
+        data(free)
     ))
 }
 
@@ -74,12 +71,12 @@ mod tests {
         assert!(available_memory().unwrap() > 0 && free_bytes(&path).unwrap() > 0);
         assert_eq!(memory_doubt("the image", 1), None);
         let doubt = memory_doubt("the image", 1 << 60).unwrap();
-        assert!(doubt.starts_with("the image may grow to 1073741824.0 GiB of memory, but "), "{doubt}");
+        assert!(doubt.starts_with("the image may grow to 1 EiB of memory, but "), "{doubt}");
         assert_eq!(space_doubt("the image", &path, 1), None);
         let doubt = space_doubt("the image", &path, 1 << 60).unwrap();
-        assert!(doubt.contains("1073741824.0 GiB, but the file system of ") && doubt.contains("not/there"), "{doubt}");
+        assert!(doubt.contains("1 EiB, but the file system of ") && doubt.contains("not/there"), "{doubt}");
         assert!(require_memory("2 VMs", 1, "").is_ok());
         let refused = require_memory("2 VMs", 1 << 60, "lower it").unwrap_err().to_string();
-        assert!(refused.starts_with("2 VMs take 1073741824.0 GiB") && refused.ends_with("; lower it"), "{refused}");
+        assert!(refused.starts_with("2 VMs take 1 EiB") && refused.ends_with("; lower it"), "{refused}");
     }
 }
