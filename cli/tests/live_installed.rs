@@ -199,7 +199,10 @@ fn devices(installed: &mut Installed) {
     let ended: Output = server.wait_with_output().unwrap();
     assert!(ended.status.success() && String::from_utf8_lossy(&ended.stdout).contains("lateness"));
     let device = Loop::new(64);
-    device.set("scheduler", "mq-deadline");
+    // Four tags, so that requests wait in the scheduler.
+    for (setting, value) in [("scheduler", "none"), ("nr_requests", "4"), ("scheduler", "mq-deadline")] {
+        device.set(setting, value);
+    }
     installed.runs("replay", &["web.parquet", "--device", device.str(), "--map", "remap", "--end", "1s"], &[]);
     let mut load = fio(&device, 30, &["--iodepth=64"]).spawn().unwrap();
     installed.runs("capture block", &[device.str(), "-w", "1", "-o", "block.parquet"], &["block.parquet"]);
