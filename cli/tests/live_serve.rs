@@ -371,7 +371,8 @@ fn statistics_that_cannot_be_written_do_not_end_serving_and_are_reported_at_the_
         let mut command = iocast();
         command.current_dir(folder.path()).arg("serve").args(["--listen", "unix:socket"]).args(serve).arg(target);
         let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-        drop(child.stdout.take());
+        // The figures at the end go to standard output, too, unless the statistics do.
+        let _open = child.stdout.take().filter(|_| target != "-");
         let mut err = BufReader::new(child.stderr.take().unwrap());
         let mut line = String::new();
         while !line.contains("serving nbd") {
