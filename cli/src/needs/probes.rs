@@ -47,9 +47,11 @@ pub fn packets() -> Result<String, String> {
     if has_capability(CAP_NET_RAW) {
         return Ok("yes".to_owned());
     }
-    // The program may have the capability by its file. It then lists the interfaces.
+    // The program may have the capability by its file. It can then open an interface, here for its link types.
     match find("dumpcap") {
-        Some(dumpcap) if succeeds(Command::new(&dumpcap).arg("-D")) => Ok("by dumpcap's file".to_owned()),
+        Some(dumpcap) if succeeds(Command::new(&dumpcap).args(["-i", "lo", "-L"])) => {
+            Ok("by dumpcap's file".to_owned())
+        }
         _ => {
             Err("packets cannot be captured: run as root, or setcap cap_net_raw,cap_net_admin+eip on dumpcap"
                 .to_owned())
