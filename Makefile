@@ -1,11 +1,39 @@
-# The two commands a newcomer needs: `make demo` and `make test`.
-.PHONY: demo test test-full test-shared tools lint unit live doc scenarios peers fuzz bench bench-schedulers lateness punctuality mutants \
+# The commands a newcomer needs: `make demo`, `make install` and `make test`.
+.PHONY: demo install uninstall test test-full test-shared tools lint unit live doc scenarios peers fuzz bench bench-schedulers lateness punctuality mutants \
   deny samples digests
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
 demo:
 	cargo run --profile demo --quiet --package cli -- compare traces/samples/mail.parquet \
 	  --schedulers fifo,sstf,cscan,deadline,cats --drive cheetah-15k4 --pacing closed
+
+# The program, its manual pages, the completions of bash, zsh and fish, the documentation and the sample traces below
+# DESTDIR and PREFIX. IOCAST names a binary that is built already; without it the release binary is built.
+PREFIX ?= /usr/local
+DESTDIR ?=
+IOCAST ?= target/release/iocast
+INTO = $(DESTDIR)$(PREFIX)
+BASH_COMPLETION = $(INTO)/share/bash-completion/completions/iocast
+ZSH_COMPLETION = $(INTO)/share/zsh/site-functions/_iocast
+FISH_COMPLETION = $(INTO)/share/fish/vendor_completions.d/iocast.fish
+MAN = $(INTO)/share/man/man1
+DOC = $(INTO)/share/doc/iocast
+install:
+	$(if $(filter target/release/iocast,$(IOCAST)),cargo build --release --locked --quiet --package cli)
+	install -d $(INTO)/bin $(MAN) $(dir $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)) $(DOC)/traces/samples
+	install -m 755 $(IOCAST) $(INTO)/bin/iocast
+	$(IOCAST) man --output $(MAN) >/dev/null
+	$(IOCAST) completions bash >$(BASH_COMPLETION)
+	$(IOCAST) completions zsh >$(ZSH_COMPLETION)
+	$(IOCAST) completions fish >$(FISH_COMPLETION)
+	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT $(DOC)
+	cp -R docs $(DOC)
+	cp -L traces/samples/*.parquet traces/samples/README.md $(DOC)/traces/samples
+
+uninstall:
+	rm -f $(INTO)/bin/iocast $(MAN)/iocast.1 $(MAN)/iocast-*.1
+	rm -f $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)
+	rm -rf $(DOC)
 
 # Everything in a quarter of an hour on two cores. Installs the Debian packages it needs.
 test: tools lint unit live doc scenarios
@@ -63,7 +91,6 @@ test-shared: tools
 # Proves that a refactoring changed no result: compares the outputs of some 370 commands with benches/digests.txt in 90
 # seconds of CPU. ARGS=--update rewrites that file; benches/examples/digests/main.rs has more options. IOCAST is the binary.
 ARGS ?=
-IOCAST ?= target/release/iocast
 digests:
 	$(if $(filter target/release/iocast,$(IOCAST)),cargo build --release --quiet --package cli)
 	cargo run --release --quiet --package benches --example digests -- $(IOCAST) $(ARGS)

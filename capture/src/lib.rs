@@ -5,6 +5,7 @@
 pub mod block;
 pub mod iscsi;
 pub mod lab;
+pub mod programs;
 mod silence;
 
 pub use silence::{Reading, Silence};

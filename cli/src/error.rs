@@ -1,5 +1,9 @@
 //! Errors that end the program with a code of their own.
 
+use std::process::ExitCode;
+
+use crate::output;
+
 /// The command line asks for something impossible. The program ends with code 2.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
@@ -19,5 +23,22 @@ impl UsageError {
     /// The message of another error, as a usage error.
     pub fn from_display(error: impl std::fmt::Display) -> anyhow::Error {
         UsageError(error.to_string()).into()
+    }
+}
+
+/// The program's exit code. Prints an error on standard error.
+pub fn exit_code(result: anyhow::Result<()>) -> ExitCode {
+    match result {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("iocast: {error:#}");
+            match () {
+                () if error.is::<UsageError>() => ExitCode::from(2),
+                () if error.is::<LimitsBroken>() => ExitCode::from(3),
+                () if error.is::<Interrupted>() => ExitCode::from(130),
+                () => ExitCode::FAILURE,
+            }
+        }
     }
 }

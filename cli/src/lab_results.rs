@@ -34,7 +34,7 @@ impl Lab<'_> {
         })?;
         let results: LabResults =
             serde_json::from_str(&text).with_context(|| format!("{}: is no result of a lab", path.display()))?;
-        let plan = Plan::read(&folder.join("plan.toml"))?;
+        let plan = Plan::read_kept(&folder.join("plan.toml"))?;
         let groups =
             results.runs.iter().map(|run| (run.group.clone(), run.vms.iter().map(|vm| vm.vm.clone()).collect()));
         let second = |seconds: u32| Nanos::from_s(seconds.into());

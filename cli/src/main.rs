@@ -5,11 +5,13 @@ mod calibrate;
 mod capture;
 mod compare;
 mod convert;
+mod doctor;
 mod error;
 mod files;
 mod interrupts;
 mod lab_results;
 mod list;
+mod needs;
 mod one_device;
 mod output;
 mod output_format;
@@ -22,6 +24,7 @@ mod replay_source;
 mod reproduce;
 mod scheduling;
 mod serve;
+mod shell;
 mod stat;
 mod storage;
 mod units;
@@ -31,15 +34,18 @@ mod vms;
 use std::process::ExitCode;
 
 use crate::arguments::{Cli, Command};
-use crate::error::{Interrupted, LimitsBroken, UsageError};
 
 fn main() -> ExitCode {
     let cli = Cli::parse_arguments();
-    let result = match cli.command {
+    error::exit_code(match cli.command {
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),
+        Command::Completions(arguments) => shell::completions(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::List(arguments) => list::run(&arguments),
+        Command::Man(arguments) => shell::man(&arguments),
         Command::Place(arguments) => place::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
@@ -47,19 +53,5 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
-        Command::List(arguments) => list::run(&arguments),
-    };
-    match result {
-        Ok(()) => ExitCode::SUCCESS,
-        Err(error) if output::is_closed_pipe(&error) => ExitCode::SUCCESS,
-        Err(error) => {
-            eprintln!("iocast: {error:#}");
-            match () {
-                () if error.is::<UsageError>() => ExitCode::from(2),
-                () if error.is::<LimitsBroken>() => ExitCode::from(3),
-                () if error.is::<Interrupted>() => ExitCode::from(130),
-                () => ExitCode::FAILURE,
-            }
-        }
-    }
+    })
 }

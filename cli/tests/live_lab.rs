@@ -156,13 +156,18 @@ fn guest_wire_and_drive_record_the_same_requests() {
 }
 
 #[test]
-fn missing_program_is_named_with_its_package_before_any_run() {
+fn all_missing_programs_are_named_with_their_packages_before_any_run() {
     let folder = tempfile::tempdir().unwrap();
     let empty = folder.path().join("bin");
     std::fs::create_dir(&empty).unwrap();
     let output = lab(folder.path(), Some(&empty), &["-o", "out"]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert_eq!(said, "iocast: qemu-system-x86_64 is missing: install the Debian package qemu-system-x86\n");
+    assert!(said.starts_with("iocast: capture lab cannot begin, because this host lacks:\n"), "{said}");
+    for (program, package) in [("qemu-system-x86_64", "qemu-system-x86"), ("nbdfuse", "libnbd-bin"), ("tar", "tar")] {
+        assert!(said.contains(&format!("\n  {program}: not installed: apt-get install {package}\n")), "{said}");
+        let together = said.lines().last().unwrap();
+        assert!(together.starts_with("  together: apt-get install ") && together.contains(package), "{said}");
+    }
     assert!(output.status.code() == Some(1) && !folder.path().join("out").exists());
 }
 
@@ -206,9 +211,7 @@ fn filebench_lays_out_its_files_before_the_run_and_its_summary_is_kept() {
     let without = lab_of(FILEBENCH_PLAN, folder.path(), None, &["-o", "out"]);
     let said = String::from_utf8_lossy(&without.stderr).into_owned();
     assert!(
-        said.starts_with(
-            "iocast: filebench is missing, and the plan has mail run it (filebench = \"small.f\"): Debian has no"
-        ),
+        said.contains("lacks:\n  filebench: not installed: Debian has no package of it; build it from its sources"),
         "{said}"
     );
     assert!(without.status.code() == Some(1) && !folder.path().join("out").exists());
@@ -257,5 +260,6 @@ fn iscsi_without_root_reports_the_missing_capabilities() {
     command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "./iocast", "capture", "lab", "plan.toml"]);
     let output = command.current_dir(folder.path()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(1) && said.contains("CAP_SYS_ADMIN to mount, CAP_NET_RAW"), "{said}");
+    assert!(output.status.code() == Some(1) && said.contains("\n  CAP_SYS_ADMIN: an iSCSI target"), "{said}");
+    assert!(said.contains("\n  CAP_NET_RAW: packets cannot be captured: run as root"), "{said}");
 }

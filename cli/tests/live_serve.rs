@@ -181,7 +181,9 @@ fn image_on_a_full_disk_fails_writes_and_serves_the_rest() {
     mount(&["mount", "-t", "tmpfs", "-o", "size=4m", "none", small.to_str().unwrap()]);
     let arguments =
         ["--drive", "fixed:service=0", "--image", "small/disk", "--create", "64m", "--report", "report.json"];
-    let (child, _) = start(folder.path(), &arguments);
+    let (child, said) = start(folder.path(), &arguments);
+    let doubt = said.iter().find(|line| line.contains("iocast: warning: the image may grow to 64 MiB"));
+    assert!(doubt.is_some_and(|line| line.contains("has 4 MiB free; writes beyond that fail")), "{said:?}");
     let uri = format!("nbd+unix:///?socket={}", folder.path().join("socket").display());
     let commands = ["write -P 1 0 4k", "write -P 2 4M 16M", "read -P 1 0 4k", "discard 4M 16M", "write -P 3 1M 1M"];
     let mut io = Command::new("qemu-io");
@@ -201,6 +203,18 @@ fn image_on_a_full_disk_fails_writes_and_serves_the_rest() {
     assert_eq!(report["failed"], 1);
 }
 
+/// The local addresses at which this host listens on a TCP port, as the kernel writes them: 0100007F is 127.0.0.1.
+fn listening(port: u16) -> Vec<String> {
+    let tables = ["/proc/net/tcp", "/proc/net/tcp6"].map(|path| std::fs::read_to_string(path).unwrap_or_default());
+    let rows = tables.iter().flat_map(|table| table.lines().skip(1));
+    let sockets = rows.filter_map(|row| {
+        let words: Vec<&str> = row.split_whitespace().collect();
+        // State 0A is LISTEN (proc_net_tcp(5)).
+        words[1].split_once(':').filter(|(_, at)| words[3] == "0A" && *at == format!("{port:04X}"))
+    });
+    sockets.map(|(address, _)| address.to_owned()).collect()
+}
+
 #[test]
 fn socket_of_a_running_server_is_refused_and_nothing_else_is_touched() {
     let folder = tempfile::tempdir().unwrap();
@@ -217,7 +231,10 @@ fn socket_of_a_running_server_is_refused_and_nothing_else_is_touched() {
             line.clear();
             assert!(err.read_line(&mut line).unwrap() > 0);
         }
-        assert!(listen == "unix:socket" || line.contains(&format!("nbd://127.0.0.1:{port}/")), "{line}");
+        if listen == tcp {
+            assert!(line.contains(&format!("nbd://127.0.0.1:{port}/")), "{line}");
+            assert_eq!(listening(port), ["0100007F"]);
+        }
         let (code, text) = refusal(&folder, &[&serve[..], &["disk", "--create", "1m"]].concat());
         assert!(code == 1 && text.contains("listens on"), "{text}");
         assert!(!folder.path().join("disk").exists());
@@ -288,6 +305,7 @@ fn invalid_arguments_are_refused_before_serving() {
         (["--report", "no/such/report"], 1, "there is no folder"),
         (["--scheduler", "dedline"], 1, "did you mean deadline"),
         (["--export", "web"], 2, "expected NAME@START:SIZE"),
+        (["--export", "web@512k:1m"], 1, "export web ends at byte 1572864, but the image ends at byte 1048576"),
         (["--listen-address", "127.0.0.2"], 2, "goes with --listen tcp:PORT"),
     ] {
         let (found, text) = refusal(&folder, &[serve.as_slice(), &added].concat());
@@ -305,4 +323,69 @@ fn second_server_on_the_same_image_is_refused() {
     assert!(code == 1 && text.contains("another server uses it"), "{text}");
     signal(&child, "TERM");
     assert!(child.wait_with_output().unwrap().status.success());
+}
+
+#[test]
+fn statistics_have_a_line_per_second_and_one_for_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let arguments = ["--drive", "fixed:service=1us", "--image", "memory:1m", "--statistics", "figures.jsonl"];
+    let (child, _) = start(folder.path(), &arguments);
+    let lines = || -> Vec<serde_json::Value> {
+        let text = std::fs::read_to_string(folder.path().join("figures.jsonl")).unwrap();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    };
+    let begun = Instant::now();
+    // Line by line while it serves.
+    while lines().len() < 2 {
+        assert!(begun.elapsed() < Duration::from_secs(20), "there are no lines");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    copy_both_ways(folder.path(), "", 1 << 20);
+    signal(&child, "TERM");
+    let ended = child.wait_with_output().unwrap();
+    assert!(ended.status.success() && !ended.stdout.is_empty());
+    let lines = lines();
+    let number = |line: &serde_json::Value, name: &str| line[name].as_u64().unwrap();
+    assert!(lines.iter().all(|line| number(line, "schema_version") == 1), "{lines:?}");
+    assert!(lines.is_sorted_by_key(|line| number(line, "span_ns")), "{lines:?}");
+    assert_eq!(number(&lines[0]["lateness"], "count"), 0);
+    let last = &lines[lines.len() - 1];
+    assert_eq!(
+        (last["vms"][0]["read_bytes"].as_u64(), last["vms"][0]["written_bytes"].as_u64()),
+        (Some(1 << 20), Some(1 << 20))
+    );
+    assert_eq!(
+        number(&last["lateness"], "count"),
+        number(&last["vms"][0], "reads") + number(&last["vms"][0], "writes")
+    );
+    let (code, text) = refusal(&folder, &[&arguments[..], &["--listen", "unix:other"]].concat());
+    assert!(code == 2 && text.contains("--statistics figures.jsonl: it exists; --force overwrites it"), "{text}");
+}
+
+#[test]
+fn statistics_that_cannot_be_written_do_not_end_serving_and_are_reported_at_the_end() {
+    let folder = tempfile::tempdir().unwrap();
+    let serve = ["--drive", "fixed:service=1us", "--image", "memory:1m", "--force", "--statistics"];
+    // A full disk, and a pipe whose reader has gone.
+    for (target, said) in [("/dev/full", "No space left"), ("-", "Broken pipe")] {
+        let mut command = iocast();
+        command.current_dir(folder.path()).arg("serve").args(["--listen", "unix:socket"]).args(serve).arg(target);
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        // The figures at the end go to standard output, too, unless the statistics do.
+        let _open = child.stdout.take().filter(|_| target != "-");
+        let mut err = BufReader::new(child.stderr.take().unwrap());
+        let mut line = String::new();
+        while !line.contains("serving nbd") {
+            line.clear();
+            assert!(err.read_line(&mut line).unwrap() > 0);
+        }
+        // The first line has failed by then.
+        std::thread::sleep(Duration::from_millis(1500));
+        copy_both_ways(folder.path(), "", 1 << 20);
+        signal(&child, "TERM");
+        let mut rest = String::new();
+        std::io::Read::read_to_string(&mut err, &mut rest).unwrap();
+        assert_eq!(child.wait().unwrap().code(), Some(1), "{rest}");
+        assert!(rest.contains("iocast: --statistics: ") && rest.contains(said), "{rest}");
+    }
 }

@@ -29,7 +29,7 @@ pub enum ServeError {
     Log(#[from] WriteError),
     /// The image extends beyond the end of the drive.
     #[error(
-        "the image, {} bytes from byte {} of the drive on, does not fit {drive} of {} bytes; choose a smaller image or \\
+        "the image, {} bytes from byte {} of the drive on, does not fit {drive} of {} bytes; choose a smaller image or \
          a larger drive (:capacity=SIZE where the drive has that tunable)", image.bytes(), begin.bytes(), capacity.bytes()
     )]
     TooLarge {

@@ -79,3 +79,15 @@ fn block_device_needs_permission_and_is_refused_while_in_use() {
     assert!(refused.unwrap_err().ends_with(held), "mounted");
     assert!(open(&device.device, true).is_ok());
 }
+
+#[test]
+fn device_whose_storage_is_gone_fails_reads() {
+    let device = Loop::new();
+    let image = open(&device.device, true).unwrap();
+    image.write(&[3; 4096], 0).unwrap();
+    let file = std::fs::OpenOptions::new().write(true).open(device.folder.path().join("file")).unwrap();
+    file.set_len(0).unwrap();
+    // Of a place that is not in the page cache.
+    let error = image.read(&mut [0; 4096], 4 << 20).unwrap_err();
+    assert_eq!(error.raw_os_error(), Some(5), "EIO: {error}");
+}

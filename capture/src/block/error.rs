@@ -58,7 +58,7 @@ pub enum CaptureError {
     },
     /// The trace would record its own writes.
     #[error(
-        "{} would lie on {device}, which is traced: every write of the trace would be traced, too; write it \\
+        "{} would lie on {device}, which is traced: every write of the trace would be traced, too; write it \
          elsewhere, stream it (--output - | ssh …), or allow it with --allow-self-capture", path.display()
     )]
     SelfCapture {

@@ -31,7 +31,7 @@ pub use decisions::describe_queue;
 pub use device::BlockDevice;
 pub use error::CaptureError;
 pub use options::{CaptureOptions, CaptureProgress};
-pub use output::Output;
+pub use output::{Output, free_bytes};
 pub use record::record;
 pub use restore::{Cleaned, clean_up};
 pub use store::Rotate;

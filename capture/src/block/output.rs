@@ -163,10 +163,10 @@ impl Write for OutputSink {
     }
 }
 
-/// The free bytes in the file system of a file, for ordinary users.
-pub(super) fn free_bytes(path: &Path) -> Option<u64> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let found = statvfs(folder).ok()?;
+/// The free bytes for ordinary users in the file system of a file, or of the folder in which it will be created.
+pub fn free_bytes(path: &Path) -> Option<u64> {
+    let path = std::path::absolute(path).ok()?;
+    let found = path.ancestors().find_map(|place| statvfs(place).ok())?;
     Some(found.f_bavail.saturating_mul(found.f_frsize))
 }
 

@@ -2,17 +2,15 @@
 //! permission to capture. Payload never reaches a disk.
 
 use std::io::{self, Read};
-use std::path::PathBuf;
-use std::process::{Child, ChildStderr, Command, Stdio};
+use std::process::{Child, ChildStderr, Stdio};
 use std::thread::JoinHandle;
 
 use super::backlog::Backlog;
 use super::interface;
+use crate::programs;
 use crate::silence::{Reading, Silence, counted};
 
-/// The program, and its Debian package.
 const PROGRAM: &str = "dumpcap";
-const PACKAGE: &str = "wireshark-common";
 /// dumpcap's buffer for packets, in MiB.
 const BUFFER_MIB: u32 = 64;
 
@@ -20,7 +18,7 @@ const BUFFER_MIB: u32 = 64;
 #[derive(Debug, thiserror::Error)]
 pub enum LiveError {
     /// The program is not installed.
-    #[error("{PROGRAM} is not installed; it is in the Debian package {PACKAGE}")]
+    #[error("{PROGRAM} is not installed; `iocast doctor --for capture iscsi` names its package")]
     NotInstalled,
     /// The program cannot be run.
     #[error("{PROGRAM} cannot be run: {0}")]
@@ -64,7 +62,7 @@ impl LiveCapture {
         let wanted: Vec<String> = ports.iter().map(|port| format!("tcp port {port}")).collect();
         // A filter matches the outermost header only. It is repeated for frames with one and with two VLAN tags.
         let filter = format!("({0}) or (vlan and (({0}) or (vlan and ({0}))))", wanted.join(" or "));
-        let mut command = Command::new(find_program(PROGRAM));
+        let mut command = programs::command(PROGRAM);
         command.args(["-q", "-n", "-i", interface, "-f", &filter, "-w", "-"]);
         command.args(["-s", &snaplen.to_string(), "-B", &BUFFER_MIB.to_string()]);
         let mut child =
@@ -140,10 +138,4 @@ pub(super) fn read_stderr(mut errors: ChildStderr) -> JoinHandle<String> {
         let _ = errors.read_to_string(&mut text);
         text
     })
-}
-
-/// The program's path. It may lie in a folder that an ordinary user's PATH lacks.
-pub(super) fn find_program(program: &str) -> PathBuf {
-    let there = ["/usr/bin", "/usr/sbin", "/usr/local/bin"].map(|folder| PathBuf::from(folder).join(program));
-    there.into_iter().find(|path| path.is_file()).unwrap_or_else(|| PathBuf::from(program))
 }

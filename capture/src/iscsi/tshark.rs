@@ -11,7 +11,7 @@ use std::collections::{BTreeMap, VecDeque};
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::os::unix::process::CommandExt;
 use std::path::Path;
-use std::process::{Child, ChildStdin, Command, Stdio};
+use std::process::{Child, ChildStdin, Stdio};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
 
@@ -19,11 +19,12 @@ use traces::results::wire::WireCapture;
 use traces::{ReadError, Record, TraceMeta};
 
 use super::analysis::common_figures;
-use super::live::{find_program, read_stderr};
+use super::live::read_stderr;
 use super::packets::{FileCounts, PacketReader};
 use super::pdu::{self, HEADER_BYTES, Header};
 use super::reassembly::PacketRef;
 use super::tasks::{ConnectionTasks, WireState};
+use crate::programs;
 
 const PROGRAM: &str = "tshark";
 /// The protocols and fields that tshark prints.
@@ -37,7 +38,7 @@ const DISPLAY_FILTER: &str = "iscsi.opcode == 1 || iscsi.opcode == 2 || iscsi.op
 #[derive(Debug, thiserror::Error)]
 pub enum TsharkError {
     /// tshark is not installed.
-    #[error("{PROGRAM} is not installed; it is in the Debian package {PROGRAM}")]
+    #[error("{PROGRAM} is not installed; `iocast doctor --for capture iscsi` names its package")]
     NotInstalled,
     /// tshark cannot be run or read.
     #[error("{PROGRAM} cannot be run: {0}")]
@@ -119,7 +120,7 @@ fn feed(
 
 /// Starts tshark on its standard input.
 fn spawn(ports: &[u16]) -> Result<Child, TsharkError> {
-    let mut command = Command::new(find_program(PROGRAM));
+    let mut command = programs::command(PROGRAM);
     command.args(["-n", "-l", "-r", "-", "-Y", DISPLAY_FILTER, "-T", "pdml", "-j", PROTOCOLS]);
     command.args(["-o", "tcp.reassemble_out_of_order:TRUE"]);
     for port in ports {

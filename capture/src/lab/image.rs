@@ -39,7 +39,7 @@ impl GuestImage {
             std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
             let script = folder.join("build-guest.sh");
             std::fs::write(&script, BUILD_SCRIPT).map_err(LabError::io(&script))?;
-            let printed = run(Command::new("sh").arg(&script).arg(&folder), "dash")?;
+            let printed = run(Command::new("sh").arg(&script).arg(&folder))?;
             std::fs::write(&version, printed.lines().last().unwrap_or_default()).map_err(LabError::io(&version))?;
         }
         Ok(GuestImage {
@@ -86,7 +86,7 @@ impl GuestImage {
         ]);
         command.arg("-serial").arg(format!("file:{}", console.display())).arg("-kernel").arg(&self.kernel);
         command.args(["-append", "console=ttyS0 panic=-1", "-no-reboot"]);
-        let mut probe = Process::start(&mut command, "qemu-system-x86", &scratch.join("kvm-probe.log"))?;
+        let mut probe = Process::start(&mut command, &scratch.join("kvm-probe.log"))?;
         let mut status = None;
         let waited = probe.wait_until(KVM_PROBE_TIMEOUT, || false);
         if let Ok(Some(ended)) = probe.ended() {

@@ -25,8 +25,8 @@ use traces::error::ReadError;
 pub use image::GuestImage;
 pub use plan::{Accelerator, LabGroup, Plan, PlannedLun, PlannedVm, Together, TogetherName, Transport};
 pub use results::doubts;
-pub use run::{Lab, LabProgress, check_programs, check_rights, run};
-pub use sandbox::{enter, is_entered};
+pub use run::{Lab, LabProgress, run};
+pub use sandbox::{check_namespaces, enter, is_entered};
 pub use workload::WORKLOADS;
 
 /// Why a lab could not carry out its plan.
@@ -36,12 +36,10 @@ pub enum LabError {
     #[error(transparent)]
     Plan(#[from] DescriptionError),
     /// A program is not installed.
-    #[error("{program} is missing: install the Debian package {package}")]
+    #[error("{program} is not installed; `iocast doctor --for capture lab` names its package")]
     Missing {
         /// The program.
         program: String,
-        /// The package that contains it.
-        package: &'static str,
     },
     /// A program that runs beside the lab ended or did not answer.
     #[error("{name} {problem}: {last} ({})", log.display())]

@@ -13,8 +13,6 @@ use super::LabError;
 
 /// The interval at which awaited conditions are checked.
 pub const POLL_INTERVAL: Duration = Duration::from_millis(20);
-/// Folders of administration programs, which some users' PATH lacks.
-pub const ADMIN_FOLDERS: [&str; 2] = ["/usr/sbin", "/sbin"];
 /// The number of last log lines that a message quotes.
 const QUOTED_LINES_MAX: usize = 3;
 
@@ -30,13 +28,13 @@ impl Process {
     /// Starts `command`, with its output in the file `log`.
     ///
     /// # Errors
-    /// The program is missing; the error names its Debian `package`.
-    pub fn start(command: &mut Command, package: &'static str, log: &Path) -> Result<Process, LabError> {
+    /// The program is not installed, or its log cannot be written.
+    pub fn start(command: &mut Command, log: &Path) -> Result<Process, LabError> {
         let name = name_of(command);
         let file = File::create(log).map_err(LabError::io(log))?;
         let both = file.try_clone().map_err(LabError::io(log))?;
         command.stdin(Stdio::null()).stdout(file).stderr(both);
-        let child = command.spawn().map_err(|error| cannot_start(&name, package, error))?;
+        let child = command.spawn().map_err(|error| cannot_start(&name, error))?;
         Ok(Process { child, name, log: log.to_owned() })
     }
 
@@ -89,9 +87,7 @@ impl Process {
             }
             if begun.elapsed() > timeout {
                 self.kill();
-                return Err(
-                    self.failed(&format!("did not end within {} s of being personality_file to", timeout.as_secs()))
-                );
+                return Err(self.failed(&format!("did not end within {} s of being told to", timeout.as_secs())));
             }
             sleep(POLL_INTERVAL);
         }
@@ -129,31 +125,13 @@ impl Drop for Process {
     }
 }
 
-/// The path of `program`, on the PATH or in the administration folders.
-pub fn find(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let folders = std::env::split_paths(&path).chain(ADMIN_FOLDERS.map(PathBuf::from));
-    folders.map(|folder| folder.join(program)).find(|path| path.is_file())
-}
-
-/// Checks that each of `programs` is installed: its name and its Debian package.
-///
-/// # Errors
-/// The first that is missing.
-pub fn require(programs: &[(&str, &'static str)]) -> Result<(), LabError> {
-    match programs.iter().find(|(program, _)| find(program).is_none()) {
-        Some((program, package)) => Err(LabError::Missing { program: (*program).to_owned(), package }),
-        None => Ok(()),
-    }
-}
-
 /// Runs `command` to its end. Returns its standard output.
 ///
 /// # Errors
-/// The program is missing (the error names `package`), or fails (the error quotes its output).
-pub fn run(command: &mut Command, package: &'static str) -> Result<String, LabError> {
+/// The program is not installed, or fails (the error quotes its output).
+pub fn run(command: &mut Command) -> Result<String, LabError> {
     let name = name_of(command);
-    let output = command.stdin(Stdio::null()).output().map_err(|error| cannot_start(&name, package, error))?;
+    let output = command.stdin(Stdio::null()).output().map_err(|error| cannot_start(&name, error))?;
     let printed = String::from_utf8_lossy(&output.stdout).into_owned();
     if output.status.success() {
         return Ok(printed);
@@ -167,9 +145,9 @@ fn name_of(command: &Command) -> String {
     Path::new(command.get_program()).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
-fn cannot_start(name: &str, package: &'static str, error: Error) -> LabError {
+fn cannot_start(name: &str, error: Error) -> LabError {
     match error.kind() {
-        ErrorKind::NotFound => LabError::Missing { program: name.to_owned(), package },
+        ErrorKind::NotFound => LabError::Missing { program: name.to_owned() },
         _ => LabError::Io { path: PathBuf::from(name), source: error },
     }
 }
@@ -179,15 +157,12 @@ mod tests {
     use super::*;
 
     #[test]
-    fn missing_program_is_reported_with_its_package() {
+    fn missing_program_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let started = Process::start(&mut Command::new("no-such-program"), "its-package", &folder.path().join("log"));
+        let started = Process::start(&mut Command::new("no-such-program"), &folder.path().join("log"));
         let message = started.unwrap_err().to_string();
-        assert_eq!(message, "no-such-program is missing: install the Debian package its-package");
-        assert_eq!(run(&mut Command::new("no-such-program"), "its-package").unwrap_err().to_string(), message);
-        let required = require(&[("sh", "dash"), ("no-such-program", "its-package")]);
-        assert_eq!(required.unwrap_err().to_string(), message);
-        assert!(require(&[("sh", "dash")]).is_ok());
+        assert_eq!(message, "no-such-program is not installed; `iocast doctor --for capture lab` names its package");
+        assert_eq!(run(&mut Command::new("no-such-program")).unwrap_err().to_string(), message);
     }
 
     #[test]
@@ -195,23 +170,18 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
         let mut command = Command::new("sh");
-        let mut process = Process::start(command.args(["-c", "echo one; echo two >&2; exit 3"]), "dash", &log).unwrap();
+        let mut process = Process::start(command.args(["-c", "echo one; echo two >&2; exit 3"]), &log).unwrap();
         let error = process.wait_until(Duration::from_secs(20), || false).unwrap_err().to_string();
         assert!(error.starts_with("sh ended with exit status: 3: one; two ("), "{error}");
-        assert!(
-            run(Command::new("sh").args(["-c", "echo bad >&2; exit 1"]), "dash")
-                .unwrap_err()
-                .to_string()
-                .contains("bad")
-        );
-        assert_eq!(run(Command::new("sh").args(["-c", "echo good"]), "dash").unwrap(), "good\n");
+        assert!(run(Command::new("sh").args(["-c", "echo bad >&2; exit 1"])).unwrap_err().to_string().contains("bad"));
+        assert_eq!(run(Command::new("sh").args(["-c", "echo good"])).unwrap(), "good\n");
     }
 
     #[test]
     fn process_ends_on_request_on_timeout_and_on_drop() {
         let folder = tempfile::tempdir().unwrap();
         let log = folder.path().join("log");
-        let start = |script: &str| Process::start(Command::new("sh").args(["-c", script]), "dash", &log).unwrap();
+        let start = |script: &str| Process::start(Command::new("sh").args(["-c", script]), &log).unwrap();
         let mut obeys = start("trap 'exit 7' TERM; echo up; while :; do sleep 0.01; done");
         obeys.wait_until(Duration::from_secs(20), || std::fs::read_to_string(&log).unwrap().contains("up")).unwrap();
         assert_eq!(obeys.end(Duration::from_secs(20)).unwrap().code(), Some(7));

@@ -5,7 +5,8 @@ use std::os::unix::process::CommandExt;
 use std::process::Command;
 
 use super::LabError;
-use super::process::{ADMIN_FOLDERS, run};
+use super::process::run;
+use crate::programs::ADMIN_FOLDERS;
 
 /// The environment variable that is set inside the namespaces.
 const SANDBOX_VARIABLE: &str = "IOCAST_LAB_SANDBOX";
@@ -15,31 +16,37 @@ pub fn is_entered() -> bool {
     std::env::var_os(SANDBOX_VARIABLE).is_some()
 }
 
+/// The namespaces that the lab enters.
+const KINDS: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
+
+/// Checks that this user may create the namespaces: runs a program in them.
+///
+/// # Errors
+/// `unshare` (util-linux) is not installed, or the system allows no namespaces.
+pub fn check_namespaces() -> Result<(), LabError> {
+    run(Command::new("unshare").args(user_namespace()).args(KINDS).arg("true")).map(drop)
+}
+
+/// Without root, the other namespaces belong to a user namespace.
+fn user_namespace() -> &'static [&'static str] {
+    if is_root() { &[] } else { &["--user", "--map-root-user"] }
+}
+
 /// Inside the namespaces: brings the loopback device up. Outside: replaces this process by itself inside them, and
 /// returns only on failure. Without root it also enters a user namespace, where the system allows that.
 ///
 /// # Errors
-/// `unshare` (util-linux) or `ip` (iproute2) is missing, or the system allows no namespaces.
+/// `unshare` or `ip` (iproute2) is not installed or fails.
 pub fn enter() -> Result<(), LabError> {
     if is_entered() {
-        run(Command::new("ip").args(["link", "set", "lo", "up"]), "iproute2")?;
+        run(Command::new("ip").args(["link", "set", "lo", "up"]))?;
         return Ok(());
     }
-    let kinds: &[&str] = &["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
-    let user: &[&str] = if is_root() { &[] } else { &["--user", "--map-root-user"] };
-    let refused = |error: LabError| match error {
-        LabError::Command { output, .. } => LabError::Host(format!(
-            "the lab needs namespaces of its own, but {output}; run it as root, or allow user namespaces \\
-             (sysctl kernel.unprivileged_userns_clone=1)"
-        )),
-        other => other,
-    };
-    run(Command::new("unshare").args(user).args(kinds).arg("true"), "util-linux").map_err(refused)?;
     let program = std::env::current_exe()
         .map_err(|error| LabError::Host(format!("cannot find this program's own path: {error}")))?;
     let error = Command::new("unshare")
-        .args(user)
-        .args(kinds)
+        .args(user_namespace())
+        .args(KINDS)
         .arg("--")
         .arg(program)
         .args(std::env::args_os().skip(1))
@@ -50,6 +57,6 @@ pub fn enter() -> Result<(), LabError> {
 }
 
 /// Whether this process is root, inside or outside a user namespace.
-pub fn is_root() -> bool {
+fn is_root() -> bool {
     rustix::process::geteuid().is_root()
 }

@@ -63,7 +63,7 @@ impl ServedStorage {
             command.arg("--export").arg(format!("{}@{}:{}", vm.name, plan.place(member), vm.size));
         }
         command.arg("--log").arg(folder.join("lun.parquet")).arg("--report").arg(folder.join("lun.json"));
-        let mut server = Process::start(&mut command, "iocast", &folder.join("serve.log"))?;
+        let mut server = Process::start(&mut command, &folder.join("serve.log"))?;
         server.wait_until(START_TIMEOUT, || socket.exists())?;
         let queue_depth = plan.guest.queue_depth;
         let mut storage =
@@ -116,7 +116,7 @@ impl ServedStorage {
         command.args(["--connections", &NBD_CONNECTIONS.to_string()]);
         command.arg(&file).arg(format!("nbd+unix:///{}?socket={}", vm.name, socket.display()));
         let log = folder.join(format!("nbdfuse-{}.log", vm.name));
-        let mut process = Process::start(&mut command, "libnbd-bin", &log)?;
+        let mut process = Process::start(&mut command, &log)?;
         process.wait_until(START_TIMEOUT, || file.exists())?;
         self.nbdfuse.push(process);
         Ok(())
@@ -127,10 +127,10 @@ impl ServedStorage {
         let control = Path::new("/run/tgtd");
         std::fs::create_dir_all(control).map_err(LabError::io(control))?;
         // Another target on this host has its control socket there; the mount hides it from the lab.
-        run(Command::new("mount").args(["-t", "tmpfs", "lab", "/run/tgtd"]), "mount")?;
+        run(Command::new("mount").args(["-t", "tmpfs", "lab", "/run/tgtd"]))?;
         let mut command = Command::new("tgtd");
         command.args(["-f", "--iscsi", &format!("portal={PORTAL}")]);
-        let mut target = Process::start(&mut command, "tgt", &folder.join("tgtd.log"))?;
+        let mut target = Process::start(&mut command, &folder.join("tgtd.log"))?;
         target.wait_until(START_TIMEOUT, || tgtadm(&["--mode", "sys", "--op", "show"]).is_ok())?;
         for (index, vm) in vms.iter().enumerate() {
             let id = (index + 1).to_string();
@@ -167,5 +167,5 @@ pub fn devices(disk: Transport, queue_depth: u32, served: &Path) -> Vec<String> 
 }
 
 fn tgtadm<S: AsRef<std::ffi::OsStr>>(arguments: &[S]) -> Result<String, LabError> {
-    run(Command::new("tgtadm").args(["--lld", "iscsi"]).args(arguments), "tgt")
+    run(Command::new("tgtadm").args(["--lld", "iscsi"]).args(arguments))
 }

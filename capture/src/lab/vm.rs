@@ -70,8 +70,7 @@ impl RunningVm {
         let carrier = folder.join("carrier.img");
         pack_job(start, &folder, &carrier)?;
         let socket = start.sockets.join(format!("{}.control", start.name));
-        let mut qemu =
-            Process::start(&mut command(start, &carrier, &socket), "qemu-system-x86", &folder.join("qemu.log"))?;
+        let mut qemu = Process::start(&mut command(start, &carrier, &socket), &folder.join("qemu.log"))?;
         let mut control = None;
         qemu.wait_until(Duration::from_secs(10), || {
             control = UnixStream::connect(&socket).ok();
@@ -132,7 +131,7 @@ impl RunningVm {
             }
             sleep(POLL_INTERVAL);
         }
-        run(Command::new("tar").arg("-x").arg("-f").arg(&self.carrier).arg("-C").arg(&self.folder), "tar")?;
+        run(Command::new("tar").arg("-x").arg("-f").arg(&self.carrier).arg("-C").arg(&self.folder))?;
         std::fs::remove_file(&self.carrier).map_err(LabError::io(&self.carrier))
     }
 
@@ -174,7 +173,7 @@ fn pack_job(start: &VmStart<'_>, folder: &Path, carrier: &Path) -> Result<(), La
     for (path, name) in recorder.into_iter().chain(carried) {
         std::fs::copy(path, along.join(name)).map_err(LabError::io(path))?;
     }
-    run(Command::new("tar").arg("-c").arg("-f").arg(carrier).arg("-C").arg(&job).arg("."), "tar")?;
+    run(Command::new("tar").arg("-c").arg("-f").arg(carrier).arg("-C").arg(&job).arg("."))?;
     std::fs::remove_dir_all(&along).map_err(LabError::io(&along))?;
     let file = std::fs::OpenOptions::new().write(true).open(carrier).map_err(LabError::io(carrier))?;
     file.set_len(CARRIER_DISK_BYTES).map_err(LabError::io(carrier))

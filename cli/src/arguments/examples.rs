@@ -133,6 +133,30 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["doctor"],
+        [
+            ("All needs of all subcommands", "iocast doctor"),
+            ("Those of one; exit code 1 if it cannot run here", "iocast doctor --for capture lab"),
+            ("For a program", "iocast doctor --output-format json"),
+        ],
+    ),
+    (
+        &["completions"],
+        [
+            ("For bash, until the shell ends", "iocast completions bash > iocast.bash && . ./iocast.bash"),
+            ("For zsh, in a folder of fpath", "iocast completions zsh > ~/.zfunc/_iocast"),
+            ("For fish", "iocast completions fish > ~/.config/fish/completions/iocast.fish"),
+        ],
+    ),
+    (
+        &["man"],
+        [
+            ("The page of the program", "iocast man | man -l -"),
+            ("That of a subcommand", "iocast man capture block | man -l -"),
+            ("A file for each page", "iocast man -o man1"),
+        ],
+    ),
+    (
         &["capture", "block"],
         [
             ("A disk for a minute", "iocast capture block /dev/vdb -w 60 -o web.parquet"),
@@ -208,6 +232,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "requests",
             "top",
             "report",
+            "statistics",
             "log",
             "digest",
         ],
@@ -250,7 +275,8 @@ mod tests {
     fn every_example_is_accepted() {
         for (path, examples) in EXAMPLES {
             for (_, line) in examples {
-                let words = line.split_whitespace();
+                // The shell takes the rest.
+                let words = line.split_whitespace().take_while(|word| !["|", ">"].contains(word));
                 let matched = Cli::command_line().try_get_matches_from(words);
                 assert!(matched.is_ok(), "{line}: {}", matched.unwrap_err());
                 assert!(line.starts_with(&format!("iocast {}", path[0])), "{line} is an example of {path:?}");

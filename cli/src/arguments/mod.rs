@@ -4,6 +4,7 @@ mod calibrate;
 pub mod capture;
 mod compare;
 mod convert;
+mod doctor;
 mod examples;
 mod list;
 mod pacing;
@@ -15,6 +16,7 @@ mod replay;
 mod replaying;
 mod reproduce;
 mod serve;
+mod shell;
 mod stack;
 mod stage;
 mod stat;
@@ -28,6 +30,7 @@ pub use calibrate::{Calibrate, DriveCache};
 pub use capture::{Capture, DigestsArgument, Engine, Iscsi, Lab, Scrub};
 pub use compare::Compare;
 pub use convert::Convert;
+pub use doctor::Doctor;
 pub use list::{List, ListWhat};
 pub use pacing::{FreePacing, MapArgument, Pacing};
 pub use picture::Picture;
@@ -38,6 +41,7 @@ pub use replay::{Backend, Replay};
 pub use replaying::{Replaying, Until};
 pub use reproduce::Reproduce;
 pub use serve::{Serve, ServeMap, ServeVmBy, Urgency};
+pub use shell::{Completions, Man};
 pub use stack::Stack;
 pub use stage::{Stage, Switch};
 pub use stat::Stat;
@@ -60,7 +64,8 @@ impl Cli {
         Cli::from_arg_matches(&Cli::command_line().get_matches()).unwrap_or_else(|error| error.exit())
     }
 
-    fn command_line() -> clap::Command {
+    /// The command line, complete with what depends on the subcommand.
+    pub fn command_line() -> clap::Command {
         let also = |argument: &'static str, name: &'static str| {
             move |command: clap::Command| command.mut_arg(argument, |argument| argument.visible_alias(name))
         };
@@ -136,6 +141,16 @@ pub enum Command {
     Reproduce(Reproduce),
     /// List the schedulers, drives, formats, stacks, predictors, workloads or papers that iocast knows
     List(List),
+    /// Show what subcommands need of this host: programs, permissions, kernel, devices, memory and space
+    ///
+    /// Each need has a row: whether it is there, which subcommands fail without it, which are better with it, and the
+    /// remedy. The exit code is 0 whatever is missing. With --for it is 1 if something is missing that every run of that
+    /// subcommand needs; needs of some runs only are shown with their condition.
+    Doctor(Doctor),
+    /// Print the completions of a shell
+    Completions(Completions),
+    /// Print a manual page, or write all of them to a folder
+    Man(Man),
 }
 
 /// `--device` of the subcommand that measures a device.

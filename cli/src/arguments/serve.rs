@@ -60,7 +60,11 @@ pub struct Serve {
     /// Write the final figures to this file, as JSON
     #[arg(long, value_name = "FILE")]
     pub report: Option<PathBuf>,
-    /// Overwrite the log and the report if they exist
+    /// Write the figures so far to this file every second, as one JSON object per line; `-` is standard output, which
+    /// then gets no final tables
+    #[arg(long, value_name = "FILE")]
+    pub statistics: Option<PathBuf>,
+    /// Overwrite the log, the report and the statistics if they exist
     #[arg(long)]
     pub force: bool,
     /// The server's scheduling priority: realtime (SCHED_FIFO, priority 10), nice (-10), normal [default: the first

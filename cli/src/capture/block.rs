@@ -6,6 +6,7 @@ use capture::block::{BlockDevice, CaptureOptions, Output};
 use crate::arguments::capture::{Block, VmBy};
 use crate::capture::running;
 use crate::error::UsageError;
+use crate::needs::{self, Use, uses};
 
 pub fn run(arguments: &Block) -> Result<()> {
     let devices = arguments.devices.iter().map(|path| BlockDevice::find(path)).collect::<Result<Vec<_>, _>>()?;
@@ -27,6 +28,7 @@ pub fn run(arguments: &Block) -> Result<()> {
         arguments.rotate.is_none() || output.file().is_some(),
         UsageError("--rotate needs files, but the trace goes to a stream".to_owned())
     );
+    needs::check(&arguments.backend.as_deref().and_then(of_backend).into_iter().collect::<Vec<_>>())?;
     let options = CaptureOptions {
         devices,
         backend: arguments.backend.clone(),
@@ -52,4 +54,28 @@ pub fn run(arguments: &Block) -> Result<()> {
     };
     let summary = running::run(&options)?;
     running::report(&summary, arguments.output_format, output != Output::Standard)
+}
+
+/// The run with this backend and no other.
+fn of_backend(name: &str) -> Option<Use> {
+    let of_name = [
+        ("blktrace", uses::CAPTURE_BLOCK_BLKTRACE),
+        ("tracefs", uses::CAPTURE_BLOCK_TRACEFS),
+        ("blk-tracer", uses::CAPTURE_BLOCK_BLK_TRACER),
+    ];
+    of_name.into_iter().find(|(backend, _)| *backend == name).map(|(_, one)| one)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_backend_has_needs_of_its_own() {
+        for row in capture::block::BACKENDS {
+            let run = of_backend(row.name).unwrap();
+            assert!(run.when.is_some_and(|when| when.ends_with(row.name)), "{run}");
+            assert!(needs::NEEDS.iter().any(|need| need.needed.contains(&run)), "{run}");
+        }
+    }
 }

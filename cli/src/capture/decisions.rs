@@ -13,9 +13,11 @@ use traces::trace::ReadOptions;
 
 use crate::arguments::capture as arguments;
 use crate::capture::running;
+use crate::needs::{self, uses};
 
 pub fn run(arguments: &arguments::Decisions) -> Result<()> {
     let device = BlockDevice::find(&arguments.device)?;
+    needs::check(&[uses::CAPTURE_DECISIONS])?;
     let queue = describe_queue(&device);
     if queue["scheduler"] == "none" {
         eprintln!(

@@ -7,10 +7,11 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use capture::lab::{self, GuestImage, Lab, LabError, LabProgress, Plan};
+use capture::lab::{self, Accelerator, GuestImage, Lab, LabError, LabProgress, Plan, Transport};
 use traces::results::lab::{LabMean, LabOperation, LabResults};
 
 use crate::error::{Interrupted, UsageError};
+use crate::needs::{self, uses};
 use crate::output::{self, Table};
 use crate::output_format::OutputFormat;
 
@@ -24,9 +25,11 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
         arguments.resume || lab::is_entered() || !folder.exists(),
         UsageError(format!("{} exists: --resume continues in it, --output names another folder", folder.display()))
     );
-    lab::check_rights(&plan)?;
-    lab::check_programs(&plan)?;
     let cache = arguments.cache.clone().map_or_else(cache, Ok)?;
+    // Outside, the host was checked with the same arguments.
+    if !lab::is_entered() {
+        check_host(&plan, &cache, &folder)?;
+    }
     if stderr().is_terminal() && !GuestImage::is_built(&cache) {
         eprintln!("building the image that VMs boot from Debian packages, about half a minute");
     }
@@ -60,6 +63,31 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
         OutputFormat::Json => output::print_json(&results),
         format => output::print(&render(&results, format)),
     }
+}
+
+/// Checks that the host has all that the plan needs, before anything is built.
+fn check_host(plan: &Plan, cache: &Path, folder: &Path) -> Result<()> {
+    let runs = [
+        (true, uses::CAPTURE_LAB),
+        (!GuestImage::is_built(cache), uses::CAPTURE_LAB_IMAGE),
+        (plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi), uses::CAPTURE_LAB_ISCSI),
+        (plan.guest.accelerator == Accelerator::Kvm, uses::CAPTURE_LAB_KVM),
+        (plan.vms.iter().any(|vm| vm.filebench.is_some()), uses::CAPTURE_LAB_FILEBENCH),
+    ];
+    needs::check(&runs.iter().filter(|(is, _)| *is).map(|(_, one)| *one).collect::<Vec<_>>())?;
+    let most = plan.groups().iter().map(|group| group.members.len()).max().unwrap_or(0);
+    let memory = plan.guest.memory.saturating_mul(most as u64);
+    needs::require_memory(
+        &format!("{most} VMs at once"),
+        memory,
+        "lower memory in [guest], or the number of VMs together",
+    )?;
+    // Each VM's prepared disk, and their copies on the drive's image. They are sparse.
+    let disks = plan.vms.iter().map(|vm| vm.size).sum::<u64>().saturating_mul(2);
+    if let Some(doubt) = needs::space_doubt("the VMs' disks and the drive's image", folder, disks) {
+        eprintln!("iocast: warning: {doubt}");
+    }
+    Ok(())
 }
 
 /// The folder that keeps the image that VMs boot.

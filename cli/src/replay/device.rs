@@ -15,6 +15,7 @@ use super::holders::System;
 use crate::arguments::{Backend, Replay};
 use crate::calibrate::device::note_on_holes;
 use crate::calibrate::drive_cache::BlockDevice;
+use crate::needs::io_uring_unavailable;
 
 /// The name of the device that completes requests at once.
 const NULL: &str = "null";
@@ -129,17 +130,9 @@ fn sent(target: &Target, arguments: &Replay) -> Result<Sent> {
     }
     match Ring::new(target.clone(), arguments.replaying.stage.depth) {
         Ok(ring) => Ok((Box::new(ring), "io_uring", None)),
-        Err(error) if arguments.backend == Backend::Auto => threads(unavailable(&error)),
-        Err(error) => Err(anyhow!("{}; --backend auto takes threads instead", unavailable(&error))),
+        Err(error) if arguments.backend == Backend::Auto => threads(io_uring_unavailable(&error)),
+        Err(error) => Err(anyhow!(io_uring_unavailable(&error))),
     }
-}
-
-fn unavailable(error: &io::Error) -> String {
-    let hint = match error.kind() {
-        ErrorKind::PermissionDenied => " (see `sysctl kernel.io_uring_disabled`, and seccomp filters of containers)",
-        _ => "",
-    };
-    format!("io_uring is not available: {error}{hint}")
 }
 
 fn explained(path: &Path, error: &io::Error) -> anyhow::Error {

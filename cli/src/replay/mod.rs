@@ -27,9 +27,10 @@ use traces::spec::Spec;
 use traces::trace::{Clock as TraceClock, ReadOptions};
 use traces::{Request, RequestId, Sectors, Timestamp, TraceMeta};
 
-use crate::arguments::{Pacing, Replay, Replaying, Window};
+use crate::arguments::{Backend, Pacing, Replay, Replaying, Window};
 use crate::compare::{self, REMEDY, options, why_overloaded};
 use crate::error::{Interrupted, UsageError};
+use crate::needs::{self, uses};
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
@@ -99,6 +100,9 @@ pub fn run(arguments: &Replay) -> Result<()> {
     let (reading, window) = (arguments.replaying.reading.options(), arguments.replaying.window.checked()?);
     if !arguments.engines.is_empty() {
         engines::check(&arguments.engines, arguments.replaying.pacing)?;
+    }
+    if arguments.backend == Backend::IoUring {
+        needs::check(&[uses::REPLAY_IO_URING])?;
     }
     let opened = Opened::new(arguments)?;
     let named = vms::name_all(&arguments.traces, &arguments.vms)?;

@@ -1,6 +1,7 @@
 //! `iocast serve`: a modelled drive for real clients, over NBD.
 
 mod listen;
+mod statistics;
 mod tables;
 
 use std::io::{IsTerminal, stderr};
@@ -9,7 +10,7 @@ use std::thread;
 use std::time::Duration;
 
 use ::serve::nbd::{Limits, Server};
-use ::serve::{Checked, Description, Export, ImagePlacement, ServedDrive, VmBy, urgency};
+use ::serve::{Checked, Description, Export, ImagePlacement, ImageSource, ServedDrive, VmBy, urgency};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -19,27 +20,36 @@ use traces::results::serving::Serving;
 
 use crate::arguments::{Serve, ServeMap, ServeVmBy, Urgency};
 use crate::error::UsageError;
+use crate::needs::{self, uses};
 use crate::output;
 use crate::output_format::OutputFormat;
 use listen::{Address, Listen};
+use statistics::{STANDARD_OUTPUT, Statistics};
 
 pub fn run(arguments: &Serve) -> Result<()> {
     let description = described(arguments)?;
     let listen = Listen::of(arguments)?;
-    for (file, option) in [(&arguments.log, "--log"), (&arguments.report, "--report")] {
-        check_new(file.as_deref(), option, arguments.force)?;
+    let statistics = arguments.statistics.as_deref().filter(|path| *path != Path::new(STANDARD_OUTPUT));
+    for (file, option) in
+        [(arguments.log.as_deref(), "--log"), (arguments.report.as_deref(), "--report"), (statistics, "--statistics")]
+    {
+        check_new(file, option, arguments.force)?;
     }
+    check_host(arguments, &description.image)?;
     let address = listen.take()?;
     let checked = ::serve::check(description.clone())?;
     let lines = banner(&description, &checked, &listen);
-    let report = serve(checked, address, arguments, &lines)?;
+    let mut statistics = arguments.statistics.as_deref().map(Statistics::begin).transpose()?;
+    let report = serve(checked, address, arguments, &lines, statistics.as_mut())?;
 
     if let Some(path) = &arguments.report {
         let mut text = serde_json::to_string_pretty(&report)?;
         text.push('\n');
         std::fs::write(path, text).with_context(|| path.display().to_string())?;
     }
+    let unwritten = statistics.and_then(|statistics| statistics.finish(&report));
     match arguments.output_format {
+        _ if arguments.statistics.as_deref() == Some(Path::new(STANDARD_OUTPUT)) => {}
         OutputFormat::Json => output::print_json(&report)?,
         format => output::print(&tables::render(&report, format))?,
     }
@@ -49,6 +59,25 @@ pub fn run(arguments: &Serve) -> Result<()> {
     if let Some(error) = report.image_error {
         bail!("the image may not survive a crash of this host: {error}");
     }
+    if let Some(problem) = unwritten {
+        bail!("--statistics: {problem}");
+    }
+    Ok(())
+}
+
+/// Checks what the server needs of this host, and warns of an image that may grow beyond memory or disk.
+fn check_host(arguments: &Serve, image: &ImageSource) -> Result<()> {
+    if arguments.urgency == Some(Urgency::Realtime) {
+        needs::check(&[uses::SERVE_REALTIME])?;
+    }
+    let doubt = match (image, arguments.create) {
+        (ImageSource::Memory(length), _) => needs::memory_doubt("the image", length.bytes()),
+        (ImageSource::Path(path), Some(length)) => needs::space_doubt("the image", path, length.bytes()),
+        (ImageSource::Path(_), None) => None,
+    };
+    if let Some(doubt) = doubt {
+        eprintln!("iocast: warning: {doubt}");
+    }
     Ok(())
 }
 
@@ -57,7 +86,7 @@ fn described(arguments: &Serve) -> Result<Description> {
     let usage = |error: ::serve::SettingError| UsageError::from_display(error);
     let drive = arguments.drive.parse().map_err(UsageError::from_display)?;
     let mut description = Description::new(drive, arguments.image.parse().map_err(usage)?);
-    if let ::serve::ImageSource::Path(path) = &mut description.image {
+    if let ImageSource::Path(path) = &mut description.image {
         *path = std::path::absolute(&*path).with_context(|| path.display().to_string())?;
     }
     description.scheduler = arguments.scheduler.parse().map_err(UsageError::from_display)?;
@@ -104,7 +133,13 @@ fn banner(description: &Description, checked: &Checked, listen: &Listen) -> Vec<
 }
 
 /// Serves until a signal. Returns the final figures.
-fn serve(checked: Checked, mut address: Address, arguments: &Serve, banner: &[String]) -> Result<Serving> {
+fn serve(
+    checked: Checked,
+    mut address: Address,
+    arguments: &Serve,
+    banner: &[String],
+    statistics: Option<&mut Statistics>,
+) -> Result<Serving> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for interrupts")?;
     let drive = ServedDrive::begin(checked)?;
     let limits = Limits { requests: arguments.threads, ..Limits::default() };
@@ -125,7 +160,7 @@ fn serve(checked: Checked, mut address: Address, arguments: &Serve, banner: &[St
         eprintln!("iocast: note: {note}");
     }
     banner.iter().for_each(|line| eprintln!("iocast: serving {line}"));
-    let served = run_server(&mut server);
+    let served = run_server(&mut server, statistics);
     drop(address);
     handle.close();
     let _ = stop.join();
@@ -135,14 +170,25 @@ fn serve(checked: Checked, mut address: Address, arguments: &Serve, banner: &[St
     Ok(report)
 }
 
-/// Runs the server. On a terminal, a line shows the figures so far.
-fn run_server(server: &mut Server) -> std::io::Result<()> {
-    if !stderr().is_terminal() {
+/// Runs the server. Every second the figures so far go to the statistics, and on a terminal to a line.
+fn run_server(server: &mut Server, mut statistics: Option<&mut Statistics>) -> std::io::Result<()> {
+    let spinner = stderr().is_terminal().then(ProgressBar::new_spinner);
+    if spinner.is_none() && statistics.is_none() {
         return server.run(None);
     }
-    let spinner = ProgressBar::new_spinner();
-    spinner.enable_steady_tick(Duration::from_millis(200));
-    let served = server.run(Some(&mut |report: &Serving| spinner.set_message(tables::line(report))));
-    spinner.finish_and_clear();
+    if let Some(spinner) = &spinner {
+        spinner.enable_steady_tick(Duration::from_millis(200));
+    }
+    let served = server.run(Some(&mut |report: &Serving| {
+        if let Some(spinner) = &spinner {
+            spinner.set_message(tables::line(report));
+        }
+        if let Some(statistics) = &mut statistics {
+            statistics.add(report);
+        }
+    }));
+    if let Some(spinner) = &spinner {
+        spinner.finish_and_clear();
+    }
     served
 }

@@ -37,17 +37,31 @@ struct InFlight {
     data: Option<AlignedBuffer>,
 }
 
+/// Sets up an io_uring of `entries` entries.
+fn set_up(entries: u32) -> io::Result<IoUring> {
+    let ring = IoUring::new(entries)?;
+    if !ring.params().is_feature_ext_arg() {
+        return Err(io::Error::other("its io_uring cannot wait for a time, as since Linux 5.11"));
+    }
+    Ok(ring)
+}
+
 impl Ring {
+    /// Checks that a ring can be set up.
+    ///
+    /// # Errors
+    /// As [`Ring::new`].
+    pub fn check() -> io::Result<()> {
+        set_up(1).map(drop)
+    }
+
     /// Sets up a ring for at most `depth` requests in flight, or 4,096.
     ///
     /// # Errors
     /// The kernel has no io_uring or forbids it.
     pub fn new(target: Target, depth: u32) -> io::Result<Ring> {
         let entries = depth.clamp(1, ENTRIES_MAX).next_power_of_two();
-        let ring = IoUring::new(entries)?;
-        if !ring.params().is_feature_ext_arg() {
-            return Err(io::Error::other("its io_uring cannot wait for a time, as since Linux 5.11"));
-        }
+        let ring = set_up(entries)?;
         let scratch = AlignedBuffer::new(target.bytes_max());
         Ok(Ring {
             target,

@@ -38,6 +38,41 @@ pub struct Serving {
     pub image_error: Option<String>,
 }
 
+/// A line of `iocast serve --statistics`: the figures from the beginning to its time. Differences of two lines are the
+/// figures of the time between them, percentiles apart.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ServingSample {
+    /// [`super::SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The wall-clock time, in nanoseconds since 1970.
+    pub time_unix_ns: i64,
+    /// As in [`Serving`].
+    pub span_ns: Nanos,
+    /// As in [`Serving`].
+    pub lateness: SpanFigures,
+    /// As in [`Serving`].
+    pub response_time: SpanFigures,
+    /// As in [`Serving`].
+    pub vms: Vec<ServedVm>,
+    /// As in [`Serving`].
+    pub failed: u64,
+}
+
+impl ServingSample {
+    /// The figures so far, at a wall-clock time.
+    pub fn new(serving: &Serving, time_unix_ns: i64) -> ServingSample {
+        ServingSample {
+            schema_version: serving.schema_version,
+            time_unix_ns,
+            span_ns: serving.span_ns,
+            lateness: serving.lateness.clone(),
+            response_time: serving.response_time.clone(),
+            vms: serving.vms.clone(),
+            failed: serving.failed,
+        }
+    }
+}
+
 /// What one VM asked for.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServedVm {

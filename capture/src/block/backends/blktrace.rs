@@ -11,7 +11,7 @@ use std::io::{self, Read as _};
 use std::os::fd::AsFd;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::{Child, ChildStderr, ChildStdout, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdout, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use rustix::fs::{OFlags, fcntl_getfl, fcntl_setfl};
@@ -25,6 +25,7 @@ use super::{Backend, BackendSetup};
 use crate::block::clocks::monotonic;
 use crate::block::error::CaptureError;
 use crate::block::supervisor::Supervisor;
+use crate::programs;
 
 const PROGRAM: &str = "blktrace";
 /// The debugfs folder of the kernel's block tracing, which blktrace reads through relay files.
@@ -88,7 +89,7 @@ struct Blktrace {
 
 impl Blktrace {
     fn begin(setup: &BackendSetup, program: &str) -> Result<Blktrace, CaptureError> {
-        let mut command = Command::new(program);
+        let mut command = programs::command(program);
         for device in &setup.devices {
             command.arg("-d").arg(&device.path);
         }
@@ -106,7 +107,9 @@ impl Blktrace {
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
         let child = command.stdin(Stdio::null()).stderr(Stdio::piped()).spawn();
         let mut child = child.map_err(|error| match error.kind() {
-            io::ErrorKind::NotFound => failed("it is not installed: apt install blktrace".to_owned()),
+            io::ErrorKind::NotFound => {
+                failed("it is not installed; `iocast doctor --for capture block` names its package".to_owned())
+            }
             _ => failed(error.to_string()),
         })?;
         let (out, errors) = (child.stdout.take(), child.stderr.take());
@@ -399,7 +402,10 @@ mod tests {
     #[test]
     fn missing_or_failing_blktrace_is_reported() {
         let why = |program: &str| Blktrace::begin(&setup(false), program).err().unwrap().to_string();
-        assert_eq!(why("no-such-program"), "blktrace: it is not installed: apt install blktrace");
+        assert_eq!(
+            why("no-such-program"),
+            "blktrace: it is not installed; `iocast doctor --for capture block` names its package"
+        );
         assert!(why("false").contains("it ended at once with exit status: 1"));
     }
 }

@@ -49,7 +49,7 @@ impl PacketWriter {
         let link = *self.link_number.get_or_insert(packet.link_number);
         if link != packet.link_number {
             let what = format!(
-                "packet {} has link type {}, but the first packet has {link}, and a pcap file has only one; split the \\
+                "packet {} has link type {}, but the first packet has {link}, and a pcap file has only one; split the \
                  capture by interface first (tshark -Y 'frame.interface_id == 0' -w FILE)",
                 packet.number, packet.link_number
             );

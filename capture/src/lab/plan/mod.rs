@@ -167,9 +167,20 @@ impl Plan {
     /// # Errors
     /// Names the file, the line if TOML reports it, and the valid values.
     pub fn read(path: &Path) -> Result<Plan, DescriptionError> {
-        let plan = Plan::parse(path)?;
+        let plan = Plan::read_kept(path)?;
         let folder = path.parent().unwrap_or(Path::new(""));
-        plan.check(folder).map_err(|problem| refused(path, None, problem))?;
+        let check_job = |vm| plan.job(vm, folder).map(drop);
+        (0..plan.vms.len()).try_for_each(check_job).map_err(|problem| refused(path, None, problem))?;
+        Ok(plan)
+    }
+
+    /// Reads and checks a plan that was kept with its results. The files of its workloads are elsewhere.
+    ///
+    /// # Errors
+    /// As [`Plan::read`], workloads apart.
+    pub fn read_kept(path: &Path) -> Result<Plan, DescriptionError> {
+        let plan = Plan::parse(path)?;
+        plan.check().map_err(|problem| refused(path, None, problem))?;
         Ok(plan)
     }
 
@@ -235,14 +246,14 @@ impl Plan {
         format!("{}-{}", if members.len() == 1 { "alone" } else { "together" }, names.join("-"))
     }
 
-    fn check(&self, folder: &Path) -> Result<(), String> {
+    fn check(&self) -> Result<(), String> {
         let must = |holds: bool, problem: &str| if holds { Ok(()) } else { Err(problem.to_owned()) };
         must(self.seconds > 0, "seconds is 0; it must be positive")?;
         must(self.warm_up_seconds < self.seconds, "warm_up_seconds must be less than seconds")?;
         must(self.repetitions > 0, "repetitions is 0; it must be positive")?;
         must(!self.vms.is_empty(), "the plan has no [[vm]]")?;
         let mut names = BTreeSet::new();
-        for (index, vm) in self.vms.iter().enumerate() {
+        for vm in &self.vms {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '-';
             if vm.name.is_empty() || vm.name.len() > 32 || !vm.name.chars().all(plain) {
                 return Err(format!("vm name {:?}: use up to 32 letters, digits and -", vm.name));
@@ -252,7 +263,6 @@ impl Plan {
             }
             self.check_disk(vm)?;
             self.check_depth(vm)?;
-            self.job(index, folder)?;
         }
         if let Together::Groups(groups) = &self.together {
             for group in groups {
@@ -281,7 +291,7 @@ impl Plan {
         let depth = self.guest.queue_depth;
         if !(1..=QUEUE_DEPTH_MAX).contains(&depth) {
             return Err(format!(
-                "queue_depth {depth}: use 1 to {QUEUE_DEPTH_MAX}; nbdfuse passes on {QUEUE_DEPTH_MAX} requests of a VM at once, and further \\
+                "queue_depth {depth}: use 1 to {QUEUE_DEPTH_MAX}; nbdfuse passes on {QUEUE_DEPTH_MAX} requests of a VM at once, and further \
                  ones would wait where neither guest nor drive sees them"
             ));
         }

@@ -77,7 +77,7 @@ pub fn doubts(run: &LabRun) -> Vec<String> {
             let apart = guest.bytes.abs_diff(drive.bytes);
             if apart > DOUBT_BYTES_MIN && apart as f64 > DOUBT_SHARE_MIN * guest.bytes.max(drive.bytes) as f64 {
                 doubts.push(format!(
-                    "{}: {} has {done} {} bytes by its guest and {} by the drive in the measured seconds; delete the folder \\
+                    "{}: {} has {done} {} bytes by its guest and {} by the drive in the measured seconds; delete the folder \
                      and repeat the run (--resume) with less other load on the host",
                     run.folder, vm.vm, guest.bytes, drive.bytes
                 ));

@@ -9,12 +9,11 @@ use std::time::Duration;
 
 use traces::results::lab::LabResults;
 
+use super::LabError;
 use super::image::GuestImage;
-use super::plan::{Plan, Transport};
-use super::process::require;
+use super::plan::Plan;
 use super::results::summarise;
-use super::{LabError, sandbox};
-use runner::{LabRunner, carried};
+use runner::LabRunner;
 
 /// The plan's file in the folder of results.
 const PLAN_FILE: &str = "plan.toml";
@@ -44,24 +43,6 @@ pub struct Lab {
 pub trait LabProgress {
     /// Step `step` of `steps`, `what`, begins; it and the rest take about `left`.
     fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration);
-}
-
-/// Checks before any work that the programs which `plan` needs are installed.
-///
-/// # Errors
-/// The first that is missing, with its Debian package if there is one.
-pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
-    require(&[
-        ("qemu-system-x86_64", "qemu-system-x86"),
-        ("nbdfuse", "libnbd-bin"),
-        ("tar", "tar"),
-        ("unshare", "util-linux"),
-        ("ip", "iproute2"),
-    ])?;
-    if plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi) {
-        require(&[("tgtd", "tgt"), ("tgtadm", "tgt"), ("dumpcap", "wireshark-common"), ("mount", "mount")])?;
-    }
-    plan.vms.iter().try_for_each(|vm| carried(vm).map(drop))
 }
 
 /// Makes every run of the plan.
@@ -116,21 +97,6 @@ fn keep_plan(lab: &Lab) -> Result<(), LabError> {
         }
     }
     std::fs::write(&kept, &lab.plan_text).map_err(LabError::io(&kept))
-}
-
-/// Checks that this user has the permissions that `plan` needs.
-///
-/// # Errors
-/// The plan has iSCSI disks, which need root.
-pub fn check_rights(plan: &Plan) -> Result<(), LabError> {
-    if sandbox::is_entered() || sandbox::is_root() || plan.vms.iter().all(|vm| vm.disk != Transport::Iscsi) {
-        return Ok(());
-    }
-    Err(LabError::Host(
-        "an iSCSI target and its disks need root (CAP_SYS_ADMIN to mount, CAP_NET_RAW to record the wire); virtio \\
-         disks do not"
-            .to_owned(),
-    ))
 }
 
 #[cfg(test)]

@@ -145,7 +145,7 @@ impl LabRunner<'_> {
         let mut command = Command::new(&self.lab.iocast);
         command.args(["capture", "iscsi", "--force", "--interface", "lo"]);
         command.arg("--output").arg(folder.join("wire.parquet")).arg("--raw").arg(folder.join("wire.pcap.gz"));
-        let mut capture = Process::start(&mut command, "wireshark-common", &folder.join("wire.log"))?;
+        let mut capture = Process::start(&mut command, &folder.join("wire.log"))?;
         // The capture does not report when it starts; VMs take longer to boot.
         let started = Instant::now();
         capture.wait_until(CAPTURE_TIMEOUT, || started.elapsed() > CAPTURE_START_DELAY)?;
@@ -158,7 +158,7 @@ impl LabRunner<'_> {
         let mut command = Command::new(&self.lab.iocast);
         command.arg("convert").arg(from.join(format!("{}.blktrace.0", vm.name))).arg(&to);
         command.args(["--force", "--vm", &vm.name]);
-        run_command(&mut command, "iocast").map(drop)
+        run_command(&mut command).map(drop)
     }
 
     pub(super) fn vm_start<'b>(
@@ -207,8 +207,8 @@ impl LabRunner<'_> {
 }
 
 /// The host's programs and libraries that a VM's workload needs in the guest.
-pub(super) fn carried(vm: &PlannedVm) -> Result<Vec<PathBuf>, LabError> {
-    vm.filebench.as_ref().map_or(Ok(Vec::new()), |personality| filebench::files(&vm.name, personality))
+fn carried(vm: &PlannedVm) -> Result<Vec<PathBuf>, LabError> {
+    if vm.filebench.is_some() { filebench::files() } else { Ok(Vec::new()) }
 }
 
 /// Copies the chunks of a disk that are not all zeros to `place`, where the image is zero.

@@ -21,6 +21,7 @@ use crate::arguments::{DigestsArgument, Engine, Iscsi};
 use crate::convert::{self, Target};
 use crate::error::UsageError;
 use crate::interrupts::remove_unfinished_outputs;
+use crate::needs::{self, uses};
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
@@ -32,6 +33,10 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 pub fn run(arguments: &Iscsi) -> Result<()> {
     let outputs = Outputs::planned(arguments)?;
+    let is_live = arguments.read.is_none() && arguments.interface.is_some();
+    let runs =
+        [(is_live, uses::CAPTURE_ISCSI_INTERFACE), (arguments.engine == Engine::Tshark, uses::CAPTURE_ISCSI_TSHARK)];
+    needs::check(&runs.iter().filter(|(is, _)| *is).map(|(_, one)| *one).collect::<Vec<_>>())?;
     let (figures, silence) = match (&arguments.read, &arguments.interface) {
         (Some(path), _) => from_file(arguments, path, &outputs)?,
         (None, Some(interface)) => live(arguments, interface, &outputs)?,

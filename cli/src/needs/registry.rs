@@ -1,0 +1,98 @@
+//! The registry of needs.
+
+use super::probes;
+use super::uses::*;
+use super::{Kind, Need, Use};
+
+const fn program(name: &'static str, package: &'static str, needed: &'static [Use], useful: &'static [Use]) -> Need {
+    Need { name, kind: Kind::Program(package), needed, useful }
+}
+
+/// Everything that a subcommand may need of the host.
+pub const NEEDS: &[Need] = &[
+    program("blktrace", "blktrace", &[CAPTURE_BLOCK_BLKTRACE], &[CAPTURE_BLOCK]),
+    program("dumpcap", "wireshark-common", &[CAPTURE_ISCSI_INTERFACE, CAPTURE_LAB_ISCSI], &[]),
+    program("tshark", "tshark", &[CAPTURE_ISCSI_TSHARK], &[]),
+    program("qemu-system-x86_64", "qemu-system-x86", &[CAPTURE_LAB], &[SERVE_CLIENTS]),
+    program("nbdfuse", "libnbd-bin", &[CAPTURE_LAB], &[SERVE_CLIENTS]),
+    program("tar", "tar", &[CAPTURE_LAB], &[]),
+    program("unshare", "util-linux", &[CAPTURE_LAB], &[]),
+    program("ip", "iproute2", &[CAPTURE_LAB], &[]),
+    program("sh", "dash", &[CAPTURE_LAB_IMAGE], &[]),
+    program("apt-get", "apt", &[CAPTURE_LAB_IMAGE], &[]),
+    program("apt-cache", "apt", &[CAPTURE_LAB_IMAGE], &[]),
+    program("dpkg-deb", "dpkg", &[CAPTURE_LAB_IMAGE], &[]),
+    program("mount", "mount", &[CAPTURE_LAB_ISCSI], &[]),
+    program("tgtd", "tgt", &[CAPTURE_LAB_ISCSI], &[]),
+    program("tgtadm", "tgt", &[CAPTURE_LAB_ISCSI], &[]),
+    Need {
+        name: "filebench",
+        kind: Kind::Unpackaged(
+            "Debian has no package of it; build it from its sources (github.com/filebench/filebench) and put it on the \
+             PATH",
+        ),
+        needed: &[CAPTURE_LAB_FILEBENCH],
+        useful: &[],
+    },
+    program("ldd", "libc-bin", &[CAPTURE_LAB_FILEBENCH], &[]),
+    program("chrt", "util-linux", &[SERVE_REALTIME], &[SERVE]),
+    program("nbd-client", "nbd-client", &[], &[SERVE_CLIENTS]),
+    program("nbdinfo", "libnbd-bin", &[], &[SERVE_CLIENTS]),
+    program("fio", "fio", &[], &[CONVERT_REPLAYED]),
+    program("btreplay", "blktrace", &[], &[CONVERT_REPLAYED]),
+    program("blkreplay", "blkreplay", &[], &[CONVERT_REPLAYED]),
+    Need { name: "CAP_SYS_ADMIN", kind: Kind::Permission(probes::mounting), needed: &[CAPTURE_LAB_ISCSI], useful: &[] },
+    Need {
+        name: "CAP_NET_RAW",
+        kind: Kind::Permission(probes::packets),
+        needed: &[CAPTURE_ISCSI_INTERFACE, CAPTURE_LAB_ISCSI],
+        useful: &[],
+    },
+    Need {
+        name: "CAP_SYS_NICE",
+        kind: Kind::Permission(probes::realtime),
+        needed: &[SERVE_REALTIME],
+        useful: &[SERVE],
+    },
+    Need {
+        name: "block devices",
+        kind: Kind::Permission(probes::block_devices),
+        needed: &[],
+        useful: &[REPLAY, CALIBRATE_DEVICE],
+    },
+    Need { name: "namespaces", kind: Kind::Permission(probes::namespaces), needed: &[CAPTURE_LAB], useful: &[] },
+    Need { name: "open files", kind: Kind::Permission(probes::open_files), needed: &[], useful: &[SERVE] },
+    Need {
+        name: "tracefs",
+        kind: Kind::Kernel(probes::tracefs),
+        needed: &[CAPTURE_DECISIONS, CAPTURE_BLOCK_TRACEFS],
+        useful: &[CAPTURE_BLOCK],
+    },
+    Need {
+        name: "tracer blk",
+        kind: Kind::Kernel(probes::blk_tracer),
+        needed: &[CAPTURE_BLOCK_BLK_TRACER],
+        useful: &[CAPTURE_BLOCK],
+    },
+    Need {
+        name: "debugfs, no lockdown",
+        kind: Kind::Kernel(probes::debugfs),
+        needed: &[CAPTURE_BLOCK_BLKTRACE],
+        useful: &[CAPTURE_BLOCK],
+    },
+    Need { name: "io_uring", kind: Kind::Kernel(probes::io_uring), needed: &[REPLAY_IO_URING], useful: &[REPLAY] },
+    Need {
+        name: "/dev/kvm",
+        kind: Kind::Device(probes::kvm),
+        needed: &[CAPTURE_LAB_KVM],
+        useful: &[CAPTURE_LAB, SERVE_CLIENTS],
+    },
+    Need { name: "/dev/nbd0", kind: Kind::Device(probes::nbd), needed: &[], useful: &[SERVE_CLIENTS] },
+    Need { name: "memory", kind: Kind::Resource(probes::memory), needed: &[], useful: &[CAPTURE_LAB, SERVE] },
+    Need {
+        name: "free space",
+        kind: Kind::Resource(probes::space),
+        needed: &[],
+        useful: &[CAPTURE_BLOCK, CAPTURE_LAB, SERVE],
+    },
+];

@@ -1,0 +1,264 @@
+//! The program where it is installed: `make install` into an empty prefix, then each subcommand once, in an empty folder
+//! of a mount namespace in which the checkout is hidden. Needs root, tracefs, fio and the programs of the lab.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+mod live;
+mod wire;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Output, Stdio};
+
+use live::{Loop, errors, fio};
+
+fn checkout() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap()
+}
+
+fn make(rule: &str, variables: &[(&str, &Path)]) {
+    let variables = variables.iter().map(|(name, value)| format!("{name}={}", value.display()));
+    let output = Command::new("make").arg(rule).args(variables).current_dir(checkout()).output().unwrap();
+    assert!(output.status.success(), "{}", errors(&output));
+}
+
+fn built() -> PathBuf {
+    live::iocast().get_program().into()
+}
+
+/// The files below a folder, relative to it.
+fn files(folder: &Path) -> BTreeSet<PathBuf> {
+    let mut found = BTreeSet::new();
+    let mut folders = vec![folder.to_owned()];
+    while let Some(at) = folders.pop() {
+        for entry in fs::read_dir(at).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => _ = found.insert(path.strip_prefix(folder).unwrap().to_owned()),
+            }
+        }
+    }
+    found
+}
+
+/// An installed program, and an empty folder to run it in.
+struct Installed {
+    prefix: tempfile::TempDir,
+    folder: tempfile::TempDir,
+    /// The subcommands that have run.
+    ran: BTreeSet<String>,
+}
+
+impl Installed {
+    fn new() -> Installed {
+        let (prefix, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        make("install", &[("PREFIX", prefix.path()), ("IOCAST", &built())]);
+        Installed { prefix, folder, ran: BTreeSet::new() }
+    }
+
+    /// A command of the installed program, with a plain environment and without the checkout.
+    fn command(&mut self, subcommand: &str, arguments: &[&str]) -> Command {
+        self.ran.insert(subcommand.to_owned());
+        let hidden = r#"mount -t tmpfs none "$0" && exec "$@""#;
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", hidden]).arg(checkout()).arg(self.prefix.path().join("bin/iocast"));
+        command.args(subcommand.split(' ')).args(arguments).current_dir(self.folder.path());
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", self.folder.path());
+        command
+    }
+
+    /// Runs a subcommand, which must succeed and write `outputs`. Returns what it printed.
+    fn runs(&mut self, subcommand: &str, arguments: &[&str], outputs: &[&str]) -> String {
+        let output = self.command(subcommand, arguments).output().unwrap();
+        assert!(output.status.success(), "{subcommand} {arguments:?}: {}", errors(&output));
+        for name in outputs {
+            let metadata = fs::metadata(self.folder.path().join(name));
+            assert!(metadata.is_ok_and(|metadata| metadata.len() > 0), "{subcommand}: there is no {name}");
+        }
+        let printed = String::from_utf8(output.stdout).unwrap();
+        assert!(!printed.is_empty() || !outputs.is_empty(), "{subcommand} {arguments:?} did nothing");
+        printed
+    }
+
+    fn write(&self, name: &str, text: &str) {
+        fs::write(self.folder.path().join(name), text).unwrap();
+    }
+}
+
+/// The subcommands that do something, from the names of the installed manual pages.
+fn subcommands(prefix: &Path) -> BTreeSet<String> {
+    let pages = files(&prefix.join("share/man/man1"));
+    let names: Vec<String> = pages.iter().map(|page| page.display().to_string().replace(".1", "")).collect();
+    let is_leaf = |name: &&String| !names.iter().any(|other| other.starts_with(&format!("{name}-")));
+    names.iter().filter(is_leaf).map(|name| name["iocast-".len()..].replace('-', " ")).collect()
+}
+
+/// Two VMs on two drives.
+const PLACEMENT: &str = r#"
+end = "5s"
+[[lun]]
+name = "one"
+drive = "cheetah-15k4"
+[[lun]]
+name = "two"
+drive = "cheetah-15k4"
+[[vm]]
+name = "mail"
+capture = "mail.parquet"
+[[vm]]
+name = "web"
+capture = "web.parquet"
+"#;
+/// Two VMs, alone and together, as briefly as possible.
+const LAB: &str = r#"
+seconds = 4
+warm_up_seconds = 1
+together = "all"
+[lun]
+drive = "nvme-ssd"
+size = "1g"
+[guest]
+accelerator = "tcg"
+[[vm]]
+name = "mail"
+workload = "small.fio"
+disk = "virtio"
+size = "64m"
+[[vm]]
+name = "web"
+workload = "small.fio"
+disk = "virtio"
+size = "64m"
+"#;
+const JOB: &str = "[global]\nioengine=psync\ndirectory=.\ntime_based=1\nruntime=${RUNTIME}\nrandseed=${SEED}\nsize=8m\n\
+    [read]\nrw=randread\ndirect=1\nbs=4k\nthinktime=2000\n";
+
+fn forecasts_and_traces(installed: &mut Installed) {
+    installed.runs("stat", &["web.parquet"], &[]);
+    installed.runs("convert", &["web.parquet", "web.csv"], &["web.csv"]);
+    installed.runs("compare", &["mail.parquet", "--drive", "cheetah-15k4", "--end", "5s", "-o", "mail"], &["mail.svg"]);
+    installed.runs(
+        "compare",
+        &["--workload", "kim2015-dd", "--drive", "sata-500", "--end", "1s", "--schedulers", "fifo"],
+        &[],
+    );
+    installed.runs("predict", &["mail.parquet", "web.parquet", "--predictors", "casale"], &[]);
+    installed.write("placement.toml", PLACEMENT);
+    installed.runs("place", &["placement.toml"], &[]);
+    let calibration = ["--drive", "cheetah-15k5", "--reads", "400", "--models", "fixed", "-o", "fit"];
+    installed.runs("calibrate", &calibration, &["fit-fixed.toml", "fit.svg"]);
+    installed.runs("validate closed", &["web.parquet", "--drive", "cheetah-15k4"], &[]);
+    let one_at_a_time = (0u64..300).map(|index| {
+        let (at, lba) = (index * 20_000_000, index * 4096);
+        format!("{at},read,{lba},8,,0,0,0,0,,{at},{},0\n", at + 9_000_000)
+    });
+    let header = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu,inserted_ns,issued_ns,\
+                  completed_ns,error\n";
+    installed.write("measured.csv", &format!("{header}{}", one_at_a_time.collect::<String>()));
+    installed.runs("validate drive", &["cheetah-9lp", "measured.csv"], &[]);
+    installed.runs("reproduce", &["casale2011", "--seeds", "1", "-o", "casale"], &["casale.json", "casale.md"]);
+    for what in ["schedulers", "drives", "formats", "stacks", "predictors", "papers", "workloads"] {
+        installed.runs("list", &[what], &[]);
+    }
+}
+
+fn about_itself(installed: &mut Installed) {
+    assert!(installed.runs("doctor", &[], &[]).contains("qemu-system-x86_64"));
+    assert!(installed.runs("completions", &["bash"], &[]).contains("COMPREPLY"));
+    assert!(installed.runs("man", &["capture", "block"], &[]).contains(".TH iocast-capture-block 1"));
+    let page = installed.prefix.path().join("share/man/man1/iocast-capture-block.1");
+    assert_eq!(installed.runs("man", &["capture", "block"], &[]), fs::read_to_string(page).unwrap());
+}
+
+fn wire(installed: &mut Installed) {
+    wire::capture(&installed.folder.path().join("san.pcap"));
+    installed.runs("capture iscsi", &["--read", "san.pcap", "-o", "san.parquet"], &["san.parquet"]);
+    installed.runs("capture scrub", &["san.pcap", "clean.pcap"], &["clean.pcap"]);
+    installed.runs("capture recover", &["san.parquet"], &[]);
+    installed.runs("capture cleanup", &[], &[]);
+}
+
+/// Starts `iocast serve` and returns it when it serves.
+fn served(installed: &mut Installed) -> Child {
+    let arguments = ["--drive", "nvme-ssd", "--image", "memory:16m", "--listen", "unix:lun", "--log", "lun.parquet"];
+    let mut command = installed.command("serve", &arguments);
+    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stderr.take().unwrap()).lines();
+    assert!(lines.any(|line| line.unwrap().contains("serving nbd")), "the server has ended");
+    child
+}
+
+fn devices(installed: &mut Installed) {
+    let server = served(installed);
+    let uri = format!("nbd+unix:///?socket={}", installed.folder.path().join("lun").display());
+    live::run("nbdinfo", &["--size", &uri]);
+    live::run("kill", &[&server.id().to_string()]);
+    let ended: Output = server.wait_with_output().unwrap();
+    assert!(ended.status.success() && String::from_utf8_lossy(&ended.stdout).contains("lateness"));
+    let device = Loop::new(64);
+    // Four tags, so that requests wait in the scheduler.
+    for (setting, value) in [("scheduler", "none"), ("nr_requests", "4"), ("scheduler", "mq-deadline")] {
+        device.set(setting, value);
+    }
+    installed.runs("replay", &["web.parquet", "--device", device.str(), "--map", "remap", "--end", "1s"], &[]);
+    let mut load = fio(&device, 30, &["--iodepth=64"]).spawn().unwrap();
+    installed.runs("capture block", &[device.str(), "-w", "1", "-o", "block.parquet"], &["block.parquet"]);
+    installed.runs("capture decisions", &[device.str(), "-w", "2", "-o", "decisions"], &["decisions.queue.json"]);
+    live::run("kill", &[&load.id().to_string()]);
+    load.wait().unwrap();
+    installed.runs("validate decisions", &["decisions", "--scheduler", "mq-deadline"], &[]);
+    installed.write("lab.toml", LAB);
+    installed.write("small.fio", JOB);
+    installed.runs("capture lab", &["lab.toml", "-o", "lab"], &["lab/lab.json"]);
+    installed.runs("validate consolidation", &["lab", "--predictors", "casale"], &[]);
+}
+
+#[test]
+fn every_subcommand_works_without_the_checkout() {
+    let mut installed = Installed::new();
+    let samples = installed.prefix.path().join("share/doc/iocast/traces/samples");
+    for sample in ["mail.parquet", "web.parquet"] {
+        fs::copy(samples.join(sample), installed.folder.path().join(sample)).unwrap();
+    }
+    forecasts_and_traces(&mut installed);
+    about_itself(&mut installed);
+    wire(&mut installed);
+    devices(&mut installed);
+    assert_eq!(installed.ran, subcommands(installed.prefix.path()));
+}
+
+#[test]
+fn make_install_stages_below_destdir_and_uninstall_removes_all_of_it() {
+    let stage = tempfile::tempdir().unwrap();
+    let neighbour = stage.path().join("opt/x/share/man/man1/other.1");
+    fs::create_dir_all(neighbour.parent().unwrap()).unwrap();
+    fs::write(&neighbour, "another program's").unwrap();
+    let built = built();
+    let variables = [("DESTDIR", stage.path()), ("PREFIX", Path::new("/opt/x")), ("IOCAST", built.as_path())];
+    make("install", &variables);
+    let found = files(&stage.path().join("opt/x"));
+    for name in [
+        "bin/iocast",
+        "share/man/man1/iocast.1",
+        "share/man/man1/iocast-capture-lab.1",
+        "share/bash-completion/completions/iocast",
+        "share/zsh/site-functions/_iocast",
+        "share/fish/vendor_completions.d/iocast.fish",
+        "share/doc/iocast/README.md",
+        "share/doc/iocast/docs/serve.md",
+        "share/doc/iocast/traces/samples/mail.parquet",
+    ] {
+        assert!(found.contains(Path::new(name)), "{name} is missing");
+    }
+    let mode = fs::metadata(stage.path().join("opt/x/bin/iocast")).unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o755);
+    let syntax = |shell: &str, script: &str| {
+        live::run(shell, &["-n", stage.path().join("opt/x").join(script).to_str().unwrap()]);
+    };
+    syntax("bash", "share/bash-completion/completions/iocast");
+    make("uninstall", &variables);
+    assert_eq!(files(stage.path()), BTreeSet::from([PathBuf::from("opt/x/share/man/man1/other.1")]));
+}
