@@ -10,8 +10,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use serve::nbd::{Limits, Listener, Server, Stopper};
-use serve::{Description, ServedDrive, check, urgency};
+use serve::{Description, Limits, Listener, ServedDrive, Server, Stopper, check, urgency};
 use tempfile::TempDir;
 use traces::results::serving::Serving;
 use traces::trace::ReadOptions;
@@ -66,10 +65,13 @@ impl TestServer {
         let folder = tempfile::tempdir().unwrap();
         let log = description.log.clone().or_else(|| Some(folder.path().join("log.parquet")));
         let drive = ServedDrive::begin(check(Description { log, ..description }).unwrap()).unwrap();
-        let listener = Listener::unix(&folder.path().join("socket")).unwrap();
+        let mut listeners = vec![Listener::unix(&folder.path().join("socket")).unwrap()];
+        for export in 0..drive.exports().len() {
+            listeners.push(Listener::vhost_user(&disk_socket(folder.path(), export), export).unwrap());
+        }
         let (sender, receiver) = channel();
         let thread = std::thread::spawn(move || {
-            let mut server = Server::new(drive, listener, limits).unwrap();
+            let mut server = Server::new(drive, listeners, limits).unwrap();
             let is_realtime = urgency::take(None).unwrap().is_none();
             sender.send((server.stopper(), is_realtime)).unwrap();
             server.run(None).unwrap();
@@ -87,6 +89,11 @@ impl TestServer {
         self.folder.path().join("socket")
     }
 
+    /// The vhost-user socket of the export with this index.
+    pub fn disk(&self, export: usize) -> PathBuf {
+        disk_socket(self.folder.path(), export)
+    }
+
     /// The NBD URI of an export.
     pub fn uri(&self, export: &str) -> String {
         format!("nbd+unix:///{export}?socket={}", self.socket().display())
@@ -101,6 +108,10 @@ impl TestServer {
         self.stopper.stop();
         (self.thread.join().unwrap().finish(), self.folder)
     }
+}
+
+fn disk_socket(folder: &Path, export: usize) -> PathBuf {
+    folder.join(format!("disk-{export}"))
 }
 
 /// Errors of replies.
