@@ -5,13 +5,13 @@
 //! and their time, connections, outstanding requests of a connection, and the bytes of each. Data move in pieces, with
 //! due completions between them, so that no client's long request makes others late.
 
+mod clients;
 mod limits;
 mod listener;
 
 use std::collections::{BTreeMap, HashMap};
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
-use std::os::unix::net::UnixStream;
 use std::sync::Arc;
 
 use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
@@ -26,13 +26,11 @@ pub use listener::Listener;
 use crate::ServedDrive;
 use crate::clock::monotonic;
 use crate::nbd::handshake::{Offer, Offers, flags};
-use crate::nbd::socket::Socket;
 use crate::nbd::transmission::NbdError;
-use crate::nbd::{Client, Phase, ReplyData};
+use crate::nbd::{Client, ReplyData};
 use crate::requests::{Ended, PIECE_BYTES, Requests};
 use crate::vhost_user::{Answer, Frontend, QUEUES_MAX};
 use limits::within_file_limit;
-use listener::Accepted;
 
 /// Events carry a token and, below it, a number: 0 for a socket, from 1 on for the rings of a client.
 const TOKEN_SHIFT: u32 = u64::BITS - (QUEUES_MAX as u64).leading_zeros();
@@ -257,112 +255,6 @@ impl Server {
         }
     }
 
-    fn accept(&mut self, listener: usize) -> io::Result<()> {
-        for _ in 0..EVENTS_MAX {
-            match self.listeners[listener].accept() {
-                Ok(Accepted::Nbd(socket)) => self.accept_client(socket),
-                Ok(Accepted::VhostUser(socket, export)) => self.accept_frontend(socket, export),
-                Err(error) if error.kind() == io::ErrorKind::WouldBlock => return Ok(()),
-                Err(error) if error.kind() == io::ErrorKind::ConnectionAborted => {}
-                Err(_) => {
-                    self.accept_at = Some(monotonic().saturating_add(ACCEPT_PAUSE));
-                    return self.watch_listeners(EventFlags::empty());
-                }
-            }
-        }
-        Ok(())
-    }
-
-    fn accept_client(&mut self, socket: Socket) {
-        let token = self.next_client;
-        self.next_client += 1;
-        let client = Client::new(socket, EventFlags::IN);
-        // The kernel bounds the sockets that a user may watch. Who is beyond the bound gets no answer.
-        if epoll::add(&self.epoll, &client.socket, event_data(token), client.interest).is_err() {
-            return;
-        }
-        self.clients.insert(token, Box::new(client));
-        self.handshakes.insert(token, monotonic());
-        if self.handshakes.len() > self.limits.handshakes
-            && let Some((&oldest, _)) = self.handshakes.first_key_value()
-        {
-            self.end_client(oldest);
-        }
-        self.advance_client(token, false);
-    }
-
-    /// Accepts a client over vhost-user. The protocol has no answer for one that is refused.
-    fn accept_frontend(&mut self, socket: UnixStream, export: usize) {
-        if self.frontends.len() >= self.limits.devices || self.open_connections() >= self.limits.connections {
-            return;
-        }
-        let token = self.next_client;
-        self.next_client += 1;
-        let length = self.drive.exports()[export].length;
-        let first_ring = (token << TOKEN_SHIFT) + 1;
-        let discards = self.drive.discards();
-        let Ok(frontend) = Frontend::new(socket, (export, length), discards, &self.epoll, first_ring) else { return };
-        // By edges, so that a message whose rest does not come does not keep the loop awake.
-        let interest = EventFlags::IN | EventFlags::RDHUP | EventFlags::ET;
-        if epoll::add(&self.epoll, frontend.socket(), event_data(token), interest).is_err() {
-            return;
-        }
-        self.frontends.insert(token, Box::new(frontend));
-        self.limit_connections();
-    }
-
-    fn client_event(&mut self, token: u64, event: epoll::Event) {
-        let flags = event.flags;
-        let is_over = flags.intersects(EventFlags::HUP | EventFlags::ERR | EventFlags::RDHUP);
-        let is_socket = event.data.u64() == event_data(token).u64();
-        if is_over && is_socket {
-            self.end(token);
-        } else {
-            self.advance(token, is_socket && flags.contains(EventFlags::IN));
-        }
-    }
-
-    /// Lets a client make its next steps.
-    fn advance(&mut self, token: u64, is_readable: bool) {
-        if self.frontends.contains_key(&token) {
-            self.advance_frontend(token, is_readable);
-        } else {
-            self.advance_client(token, is_readable);
-        }
-    }
-
-    fn advance_frontend(&mut self, token: u64, is_readable: bool) {
-        let Some(mut frontend) = self.frontends.remove(&token) else { return };
-        let served = self.serve_frontend(token, &mut frontend, is_readable);
-        self.frontends.insert(token, frontend);
-        match served {
-            Ok(true) => self.ready.push(token),
-            Ok(false) => {}
-            Err(_) => self.end(token),
-        }
-    }
-
-    /// Receives, processes and sends as much as the client permits.
-    fn advance_client(&mut self, token: u64, is_readable: bool) {
-        let Some(mut client) = self.clients.remove(&token) else { return };
-        let advanced = self.exchange(token, &mut client, is_readable);
-        if let Ok(true) = advanced {
-            self.ready.push(token);
-        }
-        let mut interest = EventFlags::empty();
-        interest.set(EventFlags::IN, client.may_send(self.limits.requests));
-        interest.set(EventFlags::OUT, client.has_output());
-        let mut is_over = advanced.is_err() || client.has_ended();
-        if !is_over && interest != client.interest {
-            client.interest = interest;
-            is_over = epoll::modify(&self.epoll, &client.socket, event_data(token), interest).is_err();
-        }
-        self.clients.insert(token, client);
-        if is_over {
-            self.end_client(token);
-        }
-    }
-
     /// Replies to requests whose completion times have passed.
     fn complete_due(&mut self) {
         self.requests.complete_due(&mut self.drive, &mut self.ended);
@@ -400,63 +292,6 @@ impl Server {
         client.at_drive -= 1;
         client.reply(cookie, (errno != 0).then(|| NbdError::of_errno(errno)), data);
         true
-    }
-
-    /// Notes that a client has opened an export.
-    pub(crate) fn handshake_ended(&mut self, token: u64) {
-        self.handshakes.remove(&token);
-        // The client is not in its map now.
-        self.refuse_beyond(self.open_connections() + 1);
-    }
-
-    /// Closes a connection. Its requests at the drive complete, and are logged, without a reply.
-    fn end(&mut self, token: u64) {
-        match self.frontends.remove(&token) {
-            Some(frontend) => {
-                if frontend.at_drive > 0 {
-                    self.departed.insert(token, frontend.at_drive);
-                }
-                self.limit_connections();
-            }
-            None => self.end_client(token),
-        }
-    }
-
-    fn end_client(&mut self, token: u64) {
-        let Some(client) = self.clients.remove(&token) else { return };
-        self.handshakes.remove(&token);
-        self.buffered -= client.buffered_bytes();
-        if client.at_drive > 0 {
-            self.departed.insert(token, client.at_drive);
-        }
-        if matches!(client.phase, Phase::Transmission { .. }) {
-            self.limit_connections();
-        }
-    }
-
-    /// Notes that the drive has completed a request of a client that has gone.
-    fn departed_request_ended(&mut self, token: u64) {
-        let Some(requests) = self.departed.get_mut(&token) else { return };
-        *requests -= 1;
-        if *requests == 0 {
-            self.departed.remove(&token);
-            self.limit_connections();
-        }
-    }
-
-    /// The connections in the maps that have an export open.
-    fn open_connections(&self) -> usize {
-        self.clients.len() + self.frontends.len() + self.departed.len() - self.handshakes.len()
-    }
-
-    fn limit_connections(&mut self) {
-        self.refuse_beyond(self.open_connections());
-    }
-
-    /// Admits no further client while as many as permitted have an export open.
-    fn refuse_beyond(&mut self, open: usize) {
-        let most = self.limits.connections;
-        self.offers.refusal = (open >= most).then(|| format!("the server has its {most} connections already"));
     }
 
     /// Answers outstanding requests with an error over NBD, as far as clients take it without delay. Over vhost-user

@@ -49,6 +49,8 @@ pub fn described(drive: &str, image: &str) -> Description {
 /// A running server.
 pub struct TestServer {
     pub folder: TempDir,
+    /// The folder of the vhost-user sockets.
+    disks: TempDir,
     /// Whether its thread has the priority that keeps replies punctual.
     pub is_realtime: bool,
     stopper: Stopper,
@@ -65,9 +67,10 @@ impl TestServer {
         let folder = tempfile::tempdir().unwrap();
         let log = description.log.clone().or_else(|| Some(folder.path().join("log.parquet")));
         let drive = ServedDrive::begin(check(Description { log, ..description }).unwrap()).unwrap();
+        let disks = tempfile::tempdir().unwrap();
         let mut listeners = vec![Listener::unix(&folder.path().join("socket")).unwrap()];
         for export in 0..drive.exports().len() {
-            listeners.push(Listener::vhost_user(&disk_socket(folder.path(), export), export).unwrap());
+            listeners.push(Listener::vhost_user(&disk_socket(disks.path(), export), export).unwrap());
         }
         let (sender, receiver) = channel();
         let thread = std::thread::spawn(move || {
@@ -78,7 +81,7 @@ impl TestServer {
             server.into_drive()
         });
         let (stopper, is_realtime) = receiver.recv().unwrap();
-        TestServer { folder, is_realtime, stopper, thread }
+        TestServer { folder, disks, is_realtime, stopper, thread }
     }
 
     pub fn log(&self) -> PathBuf {
@@ -91,7 +94,7 @@ impl TestServer {
 
     /// The vhost-user socket of the export with this index.
     pub fn disk(&self, export: usize) -> PathBuf {
-        disk_socket(self.folder.path(), export)
+        disk_socket(self.disks.path(), export)
     }
 
     /// The NBD URI of an export.
