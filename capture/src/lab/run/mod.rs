@@ -53,11 +53,13 @@ pub trait LabProgress {
 pub fn check_programs(plan: &Plan) -> Result<(), LabError> {
     require(&[
         ("qemu-system-x86_64", "qemu-system-x86"),
-        ("nbdfuse", "libnbd-bin"),
         ("tar", "tar"),
         ("unshare", "util-linux"),
         ("ip", "iproute2"),
     ])?;
+    if plan.vms.iter().any(|vm| vm.disk != Transport::Virtio) {
+        require(&[("nbdfuse", "libnbd-bin")])?;
+    }
     if plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi) {
         require(&[("tgtd", "tgt"), ("tgtadm", "tgt"), ("dumpcap", "wireshark-common"), ("mount", "mount")])?;
     }
