@@ -54,6 +54,11 @@ impl Listener {
         Ok(Listener::Tcp(listener))
     }
 
+    /// The index of the export that its clients open, over vhost-user.
+    pub(super) fn export(&self) -> Option<usize> {
+        if let Listener::VhostUser(_, export) = self { Some(*export) } else { None }
+    }
+
     pub(super) fn accept(&self) -> io::Result<Accepted> {
         match self {
             Listener::Unix(listener) => {

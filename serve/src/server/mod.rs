@@ -40,6 +40,8 @@ const TIMER: u64 = 1;
 const FIRST_LISTENER: u64 = 2;
 /// The most events that one wait returns, and the most connections that are accepted at once.
 const EVENTS_MAX: usize = 64;
+/// How long before the drive's next event the loop is awake. It takes an idle processor 50 to 100 us to wake up.
+const WAKE_AHEAD: Nanos = Nanos::from_ns(100_000);
 /// How long no connection is accepted after the operating system could not give one.
 const ACCEPT_PAUSE: Nanos = Nanos::from_ms(100);
 /// How often the figures so far are shown.
@@ -116,8 +118,13 @@ impl Server {
     /// Prepares to serve `drive` to the clients that connect to `listeners`.
     ///
     /// # Errors
-    /// The operating system's.
+    /// A listener's export does not exist, or an error of the operating system.
     pub fn new(drive: ServedDrive, listeners: Vec<Listener>, limits: Limits) -> io::Result<Server> {
+        let exports = drive.exports().len();
+        if let Some(export) = listeners.iter().filter_map(Listener::export).find(|&export| export >= exports) {
+            let problem = format!("there is no export number {export}");
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, problem));
+        }
         let epoll = Arc::new(epoll::create(CreateFlags::CLOEXEC)?);
         let timer = timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         let stop = Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?);
@@ -214,10 +221,11 @@ impl Server {
         self.drive
     }
 
-    /// Waits for an event or the next deadline.
+    /// Waits for an event or the next deadline. The last part of the wait for the drive only looks for events.
     fn wait(&mut self, events: &mut Vec<epoll::Event>, status_at: Option<Timestamp>) -> io::Result<()> {
         let handshake = self.handshakes.first_key_value().map(|(_, &begun)| self.handshake_end(begun));
-        let deadlines = [self.drive.next_event(), handshake, status_at, self.accept_at];
+        let awake_at = |event: Timestamp| Timestamp::from_ns(event.as_ns().saturating_sub(WAKE_AHEAD.as_ns()));
+        let deadlines = [self.drive.next_event().map(awake_at), handshake, status_at, self.accept_at];
         let mut timeout = None;
         if let Some(next) = deadlines.into_iter().flatten().min() {
             if next <= monotonic() {
