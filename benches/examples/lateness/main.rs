@@ -28,13 +28,15 @@ const INSTANT: &str = "fixed:service=0";
 const IMAGE_BYTES: u64 = 1 << 30;
 const READ_BYTES: u32 = 4096;
 
+/// Reads from the socket at this depth for so many seconds.
+type Load = fn(&Path, u32, u32) -> Result<(), Box<dyn Error>>;
+
 /// A way to the drive, and what it must keep.
 struct Way {
     name: &'static str,
     /// What `--listen` has before the socket's path.
     listen: &'static str,
-    /// Reads from the socket at this depth for so many seconds.
-    load: fn(&Path, u32, u32) -> Result<(), Box<dyn Error>>,
+    load: Load,
     /// The most that replies may be late at p99 and at the median, in nanoseconds.
     p99_max_ns: u64,
     p50_max_ns: u64,

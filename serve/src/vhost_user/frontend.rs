@@ -9,14 +9,18 @@ use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::net::{RecvFlags, recv};
 use traces::Sectors;
 use vhost::vhost_user::BackendReqHandler;
-use vhost::vhost_user::message::{FrontendReq, MAX_MSG_SIZE};
+use vhost::vhost_user::message::{FrontendReq, MAX_ATTACHED_FD_ENTRIES, MAX_MSG_SIZE};
 
+use super::config::QUEUES_MAX;
 use super::device::Device;
 use crate::served::Connection;
 
 /// The most messages that one client's turn handles.
 const MESSAGES_PER_TURN: usize = 64;
 const HEADER_BYTES: usize = 12;
+/// The most files of a client: two of its socket, three counters of each queue, and those of a message, which may have
+/// the guest's memory once more.
+pub(crate) const FILES_MAX: usize = 2 + 3 * QUEUES_MAX as usize + 2 * MAX_ATTACHED_FD_ENTRIES;
 
 /// A client, and the device that it has set up.
 pub(crate) struct Frontend {

@@ -19,6 +19,6 @@ mod serving;
 mod transfer;
 
 pub(crate) use config::QUEUES_MAX;
-pub(crate) use frontend::Frontend;
+pub(crate) use frontend::{FILES_MAX, Frontend};
 pub(crate) use ring::Answer;
 pub(crate) use transfer::Transfer;
