@@ -14,6 +14,7 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
 use guest::{Guest, IN, INDIRECT, IOERR, MEMORY_BEGIN, NEXT, OK, ONE_QUEUE, Setup, WRITABLE, negotiate, sealed_memory};
+use rustix::fs::{MemfdFlags, memfd_create};
 use serve::Limits;
 use support::{TestServer, described, take};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
@@ -59,8 +60,12 @@ fn message_may_come_in_parts_and_holds_up_nobody() {
         assert_eq!(reply[..4], code.to_le_bytes());
     }
     // SET_VRING_NUM without its payload's end.
-    slow.write_all(&message(8, &[0; 8])[..19]).unwrap();
+    let whole = message(8, &[0, 0, 0, 0, 128, 0, 0, 0]);
+    slow.write_all(&whole[..19]).unwrap();
     assert_eq!(staying.read_sectors(0, 0, 512), [0; 512]);
+    slow.write_all(&[&whole[19..], &message(1, &[])].concat()).unwrap();
+    let _: [u8; 20] = take(&mut slow);
+    slow.write_all(&whole[..7]).unwrap();
     drop(slow);
     assert_eq!(staying.read_sectors(0, 0, 512), [0; 512]);
     server.end();
@@ -144,7 +149,9 @@ fn client_that_reads_no_replies_is_dropped() {
 #[test]
 fn memory_that_could_vanish_is_refused() {
     let server = server();
-    let unsealed = tempfile::tempfile().unwrap();
+    let on_disk = tempfile::tempfile().unwrap();
+    let unsealed = File::from(memfd_create("guest", MemfdFlags::CLOEXEC).unwrap());
+    on_disk.set_len(1 << 20).unwrap();
     unsealed.set_len(1 << 20).unwrap();
     let sealed = sealed_memory(1 << 20);
     let region = |file: &File, memory_size: u64, mmap_offset: u64| VhostUserMemoryRegionInfo {
@@ -154,9 +161,10 @@ fn memory_that_could_vanish_is_refused() {
         mmap_offset,
         mmap_handle: file.as_raw_fd(),
     };
-    let cases: [(Vec<VhostUserMemoryRegionInfo>, bool); 5] = [
+    let cases: [(Vec<VhostUserMemoryRegionInfo>, bool); 6] = [
         (vec![region(&sealed, 1 << 20, 0)], true),
         (vec![region(&unsealed, 1 << 20, 0)], false),
+        (vec![region(&on_disk, 1 << 20, 0)], false),
         (vec![region(&sealed, (1 << 20) + 4096, 0)], false),
         (vec![region(&sealed, 1 << 20, 4096)], false),
         (vec![region(&sealed, 1 << 20, 0), region(&sealed, 1 << 20, 0)], false),
@@ -305,6 +313,26 @@ fn request_in_any_cut_is_served() {
     guest.offer(0, 0);
     guest.kick(0);
     assert_eq!((guest.wait(0), guest.status(0, 0)), ((0, 1), IOERR));
+    server.end();
+}
+
+#[test]
+fn request_has_the_payload_that_nbd_permits() {
+    let server = TestServer::start(described("fixed:service=0", "memory:64m"));
+    let mut guest = Guest::start(&server.disk(0), ONE_QUEUE);
+    for (megabytes, status) in [(32, OK), (33, IOERR)] {
+        guest.request(0, 0, (IN, 0), &[], 512);
+        // All segments lie at one place; the chain ends in the slot's status.
+        let data = (guest.data_at(0, 0), 1 << 20);
+        guest.describe(0, 1, data, NEXT | WRITABLE, 64);
+        for at in 64..62 + megabytes {
+            guest.describe(0, at, data, NEXT | WRITABLE, at + 1);
+        }
+        guest.describe(0, 62 + megabytes, data, NEXT | WRITABLE, 2);
+        guest.kick(0);
+        guest.wait(0);
+        assert_eq!(guest.status(0, 0), status, "{megabytes} MiB");
+    }
     server.end();
 }
 
