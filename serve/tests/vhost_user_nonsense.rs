@@ -13,10 +13,12 @@ use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixStream;
 use std::time::Duration;
 
-use guest::{Guest, IN, INDIRECT, IOERR, MEMORY_BEGIN, NEXT, OK, ONE_QUEUE, Setup, WRITABLE, negotiate, sealed_memory};
+use guest::{
+    FLUSH, Guest, IN, INDIRECT, IOERR, MEMORY_BEGIN, NEXT, OK, ONE_QUEUE, Setup, WRITABLE, negotiate, sealed_memory,
+};
 use rustix::fs::{MemfdFlags, memfd_create};
 use serve::Limits;
-use support::{TestServer, described, take};
+use support::{Client, TestServer, described, take};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
 use vm_memory::{Bytes, GuestAddress};
 use vmm_sys_util::eventfd::EventFd;
@@ -347,5 +349,24 @@ fn clients_beyond_the_limit_are_refused_until_one_goes() {
     assert_eq!(first.read_sectors(0, 0, 512), [0; 512]);
     let mut third = Guest::start(&server.disk(0), ONE_QUEUE);
     assert_eq!(third.read_sectors(0, 0, 512), [0; 512]);
+    server.end();
+}
+
+#[test]
+fn client_that_has_gone_counts_while_the_drive_has_its_request() {
+    let limits = Limits { connections: 1, ..Limits::default() };
+    let server = TestServer::limited(described("fixed:service=100s", "memory:1m"), limits);
+    let mut guest = Guest::start(&server.disk(0), ONE_QUEUE);
+    guest.request(0, 0, (IN, 0), &[], 512);
+    // The drive completes a flush at once, so that its answer says that the read has arrived.
+    guest.request(0, 1, (FLUSH, 0), &[], 0);
+    guest.kick(0);
+    assert_eq!(guest.wait(0).0, 3);
+    drop(guest);
+    for _ in 0..30 {
+        let refused = Client::connect(&server.socket(), "").err().expect("it is refused");
+        assert!(refused.contains("the server has its 1 connections already"), "{refused}");
+        std::thread::sleep(Duration::from_millis(10));
+    }
     server.end();
 }

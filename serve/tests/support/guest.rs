@@ -46,7 +46,7 @@ const PATIENCE_MS: i32 = 20_000;
 pub struct Guest {
     pub frontend: Frontend,
     pub memory: GuestMemoryMmap,
-    has_event_index: bool,
+    features: u64,
     slots: u64,
     queues: Vec<Queue>,
 }
@@ -75,6 +75,7 @@ pub struct Setup {
 
 pub const ONE_QUEUE: Setup = Setup { queues: 1, entries: 128, slots: 32, without: 0 };
 pub const EVENT_INDEX: u64 = 1 << 29;
+pub const PROTOCOL_FEATURES: u64 = 1 << 30;
 
 /// A memory file of this length that cannot be shortened.
 pub fn sealed_memory(bytes: u64) -> File {
@@ -109,10 +110,8 @@ impl Guest {
         let mapping = MmapRegion::from_file(FileOffset::new(sealed_memory(bytes), 0), bytes as usize).unwrap();
         let region = GuestRegionMmap::new(mapping, GuestAddress(MEMORY_BEGIN)).unwrap();
         let memory = GuestMemoryMmap::from_regions(vec![region]).unwrap();
-        let has_event_index = features & EVENT_INDEX != 0;
-        let mut guest = Guest { frontend, memory, has_event_index, slots: setup.slots, queues: Vec::new() };
-        let region = VhostUserMemoryRegionInfo::from_guest_region(guest.region()).unwrap();
-        guest.frontend.set_mem_table(&[region]).unwrap();
+        let mut guest = Guest { frontend, memory, features, slots: setup.slots, queues: Vec::new() };
+        guest.hand_over_memory();
         for index in 0..u64::from(setup.queues) {
             guest.queues.push(Queue {
                 at: MEMORY_BEGIN + index * QUEUE_BYTES,
@@ -127,6 +126,20 @@ impl Guest {
             guest.start_queue(index as usize, 0);
         }
         guest
+    }
+
+    fn hand_over_memory(&self) {
+        let region = VhostUserMemoryRegionInfo::from_guest_region(self.region()).unwrap();
+        self.frontend.set_mem_table(&[region]).unwrap();
+    }
+
+    /// Connects to another server, as QEMU does: queues go on with the first request that has no answer.
+    pub fn reconnect(&mut self, socket: &Path, setup: Setup) {
+        (self.frontend, _) = negotiate(socket, setup).unwrap();
+        self.hand_over_memory();
+        for index in 0..self.queues.len() {
+            self.start_queue(index, self.queues[index].seen);
+        }
     }
 
     fn region(&self) -> &GuestRegionMmap {
@@ -158,7 +171,10 @@ impl Guest {
         frontend.set_vring_kick(index, &queue.kick).unwrap();
         frontend.set_vring_call(index, &queue.call.counter).unwrap();
         frontend.set_vring_err(index, &queue.error.counter).unwrap();
-        self.frontend.set_vring_enable(index, true).unwrap();
+        // Without the protocol's own features there is no such message.
+        if self.features & PROTOCOL_FEATURES != 0 {
+            self.frontend.set_vring_enable(index, true).unwrap();
+        }
     }
 
     pub fn write<T: vm_memory::ByteValued>(&self, value: T, address: u64) {
@@ -202,7 +218,7 @@ impl Guest {
         fence(Ordering::SeqCst);
         let event_at = GuestAddress(queue.at + USED + 4 + 8 * u64::from(queue.entries));
         let event: u16 = self.memory.load(event_at, Ordering::Relaxed).unwrap();
-        if !self.has_event_index || new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old) {
+        if self.features & EVENT_INDEX == 0 || new.wrapping_sub(event).wrapping_sub(1) < new.wrapping_sub(old) {
             queue.kick.write(1).unwrap();
         }
     }
