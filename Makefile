@@ -115,8 +115,9 @@ bench:
 bench-schedulers:
 	cargo bench --package benches --bench schedulers -- --table
 
-# How late a served drive's replies are, and how many it serves, LATE_SECONDS for each of nine loads; fails above 0.5 ms
-# at p99 or 100 us at the median, or below 50,000 per second. On a quiet machine.
+# How late a served drive's replies are, and how many it serves, LATE_SECONDS for each of eighteen loads. Fails over NBD
+# above 0.5 ms at p99 or 100 us at the median, or below 50,000 per second; over vhost-user above 0.2 ms or 50 us, or below
+# 150,000. On a quiet machine.
 LATE_SECONDS ?= 10
 lateness: tools
 	cargo build --release --quiet --package cli

@@ -15,10 +15,10 @@ leave() { dmesg > dmesg.txt; tar -c -f "$CARRIER" .; sync; }
 # The guest's clocks: time since 1970 and since boot. `date` is named by its path, because the shell would run its own.
 clocks() { echo "$(/bin/date +%s.%N) $(cut -d ' ' -f 1 /proc/uptime)"; }
 
-# Finds the disk under test: by its serial number on virtio, or the only SCSI disk.
+# Finds the disk under test: the virtio disk that does not carry the job, or the only SCSI disk.
 attach() {
   case $TRANSPORT in
-    virtio) for found in /sys/block/vd*; do [ "$(cat "$found/serial")" = test ] && disk=${found##*/}; done ;;
+    virtio) for found in /sys/block/vd*; do [ "$(cat "$found/serial")" = carrier ] || disk=${found##*/}; done ;;
     virtio-scsi) disk=sda ;;
     iscsi)
       modprobe virtio_net

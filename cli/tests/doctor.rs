@@ -22,7 +22,7 @@ fn missing_need_of_every_run_is_exit_code_1_for_that_subcommand_only() {
     let output = alone(&["doctor", "--for", "capture", "lab"]);
     let (said, table) = (errors(&output), String::from_utf8_lossy(&output.stdout).into_owned());
     assert_eq!(output.status.code(), Some(1), "{said}");
-    assert!(said.starts_with("iocast: capture lab cannot run on this host without qemu-system-x86_64, nbdfuse, tar"));
+    assert!(said.starts_with("iocast: capture lab cannot run on this host without qemu-system-x86_64, tar"));
     // tshark is of another subcommand; filebench is of some runs of this one.
     assert!(table.contains("filebench") && !table.contains("tshark") && !said.contains("filebench"), "{table}{said}");
     for other in [&["doctor"][..], &["doctor", "--for", "serve"], &["doctor", "--for", "capture iscsi"]] {

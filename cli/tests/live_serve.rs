@@ -291,7 +291,17 @@ fn invalid_arguments_are_refused_before_serving() {
         (["--listen", "unix:file"], 1, "exists and is no socket"),
         (["--listen", "unix:taken"], 1, "a server listens on"),
         (["--listen", "unix:no/such/socket"], 1, "there is no folder"),
-        (["--listen", "udp:7"], 2, "expected unix:PATH or tcp:PORT"),
+        (["--listen", "udp:7"], 2, "expected unix:PATH, tcp:PORT or vhost-user:PATH[=EXPORT]"),
+        (["--listen", "unix:"], 2, "the path of the socket is missing"),
+        (["--listen", "vhost-user:=web"], 2, "the path of the socket is missing"),
+        (["--listen", "vhost-user:file"], 1, "exists and is no socket"),
+        (["--listen", "vhost-user:taken"], 1, "a server listens on"),
+        (["--listen", "vhost-user:no/such/socket"], 1, "there is no folder"),
+        (
+            ["--listen", "vhost-user:disk=web"],
+            2,
+            "there are no exports; add --export web@START:SIZE, or leave out =web",
+        ),
     ] {
         let mut arguments = serve;
         let place = arguments.iter().position(|argument| *argument == changed[0]).unwrap();
@@ -307,10 +317,52 @@ fn invalid_arguments_are_refused_before_serving() {
         (["--export", "web"], 2, "expected NAME@START:SIZE"),
         (["--export", "web@512k:1m"], 1, "export web ends at byte 1572864, but the image ends at byte 1048576"),
         (["--listen-address", "127.0.0.2"], 2, "goes with --listen tcp:PORT"),
+        (["--listen", "vhost-user:socket"], 2, "the address is given twice"),
+        (["--listen", "vhost-user:taken"], 1, "a server listens on"),
     ] {
         let (found, text) = refusal(&folder, &[serve.as_slice(), &added].concat());
         assert!(found == code && text.contains(expected), "{added:?}: {found}, {text}");
     }
+}
+
+#[test]
+fn vhost_user_socket_serves_an_export_that_exists() {
+    let folder = tempfile::tempdir().unwrap();
+    let image = ["--drive", "cheetah-15k4", "--image", "disk", "--create", "2m"];
+    let exports = ["--export", "mail@0:1m", "--export", "web@1m:1m"];
+    let serve = [&image[..], &exports].concat();
+    for (listen, expected) in [
+        ("vhost-user:a", "several exports exist; name one as vhost-user:"),
+        ("vhost-user:a=db", "there is no export db; the exports are mail, web"),
+    ] {
+        let (code, text) = refusal(&folder, &[&serve[..], &["--listen", listen]].concat());
+        assert!(code == 2 && text.contains(expected), "{listen}: {text}");
+        assert!(!folder.path().join("disk").exists());
+    }
+    let listen = ["--listen", "vhost-user:a=mail", "--listen", "vhost-user:b=web"];
+    let (child, said) = start(folder.path(), &[&serve[..], &listen].concat());
+    let sockets = ["a", "b", "socket"].map(|name| folder.path().join(name));
+    assert!(sockets.iter().all(|socket| socket.exists()), "{said:?}");
+    let other = ["--drive", "linear", "--image", "memory:1m", "--listen", "vhost-user:b"];
+    let (code, text) = refusal(&folder, &other);
+    assert!(code == 1 && text.contains("a server listens on"), "{text}");
+    signal(&child, "TERM");
+    assert!(child.wait_with_output().unwrap().status.success());
+    assert!(!sockets.iter().any(|socket| socket.exists()), "the sockets are gone");
+    // Without exports the socket stands for the whole image, and no client over NBD is needed.
+    let mut command = iocast();
+    command.current_dir(folder.path()).args(["serve", "--drive", "linear", "--image", "memory:1m"]);
+    command.args(["--listen", "vhost-user:a"]);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut err = BufReader::new(child.stderr.take().unwrap());
+    let mut line = String::new();
+    while !line.contains("serving vhost-user:") {
+        line.clear();
+        assert!(err.read_line(&mut line).unwrap() > 0);
+    }
+    assert!(line.trim_end().ends_with("/a (1048576 bytes)"), "{line}");
+    signal(&child, "TERM");
+    assert!(child.wait().unwrap().success());
 }
 
 #[test]

@@ -8,8 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use serve::Description;
-use serve::nbd::Limits;
+use serve::{Description, Limits};
 use support::{
     Client, DISCONNECT, EINVAL, ENOSPC, ESHUTDOWN, FLUSH, FUA, NO_HOLE, READ, TRIM, TestServer, WRITE, ZERO, described,
     option, read_log, request, take,

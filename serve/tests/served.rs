@@ -1,12 +1,16 @@
 //! A served drive: data, times, exports, the log.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+#[path = "support/guest.rs"]
+#[allow(dead_code, reason = "each test target uses its part")]
+mod guest;
 #[allow(dead_code, reason = "each test target uses its part")]
 mod support;
 
 use std::thread;
 use std::time::{Duration, Instant};
 
+use guest::{Guest, ONE_QUEUE};
 use serve::log::Log;
 use serve::log::recovery::recover;
 use serve::{Description, ImagePlacement, ServedDrive, VmBy, check};
@@ -191,6 +195,24 @@ fn log_of_a_killed_server_recovers_to_all_requests_that_were_answered() {
     assert!(recovered == whole);
     assert_eq!((&after.vms, &after.streams), (&meta.vms, &meta.streams));
     assert_eq!(after.provenance["drive"], "fixed:service=1us,write_cache=volatile");
+}
+
+/// As over NBD: a guest has an answer only to what is in the files.
+#[test]
+fn log_of_a_killed_server_has_what_guests_got_answers_to() {
+    let left = tempfile::tempdir().unwrap();
+    let server = TestServer::start(described("fixed:service=1us"));
+    let mut guest = Guest::start(&server.disk(0), ONE_QUEUE);
+    for sector in 0..100 {
+        guest.write_sectors(0, sector, &[1; 512]);
+    }
+    for entry in std::fs::read_dir(server.folder.path()).unwrap().map(Result::unwrap) {
+        if entry.file_name() != "socket" {
+            std::fs::copy(entry.path(), left.path().join(entry.file_name())).unwrap();
+        }
+    }
+    assert_eq!(recover(&left.path().join("log.parquet")).unwrap(), Some(100));
+    server.end();
 }
 
 #[test]

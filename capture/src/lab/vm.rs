@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use super::LabError;
 use super::image::GuestImage;
-use super::plan::Accelerator;
+use super::plan::{Accelerator, CARRIER_NAME};
 use super::process::{POLL_INTERVAL, Process, run};
 
 /// The script that runs in the guest.
@@ -186,7 +186,10 @@ fn command(start: &VmStart<'_>, carrier: &Path, socket: &Path) -> Command {
         // The simplest processor model boots fastest under emulation.
         Accelerator::Tcg | Accelerator::Auto => command.args(["-accel", "tcg,thread=multi", "-cpu", "qemu64"]),
     };
-    command.args(["-machine", "q35", "-smp", "1", "-m", &(start.memory >> 20).to_string()]);
+    let megabytes = start.memory >> 20;
+    command.args(["-machine", "q35,memory-backend=memory", "-smp", "1", "-m", &megabytes.to_string()]);
+    // The drive's server reads and writes the guest's memory.
+    command.arg("-object").arg(format!("memory-backend-memfd,id=memory,size={megabytes}M,share=on"));
     command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
     command.arg("-name").arg(start.name);
     command.arg("-serial").arg(format!("file:{}", start.folder.join("console.txt").display()));
@@ -195,7 +198,7 @@ fn command(start: &VmStart<'_>, carrier: &Path, socket: &Path) -> Command {
     command.arg("-kernel").arg(&start.image.kernel).arg("-initrd").arg(&start.image.initramfs);
     command.args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on"]);
     command.arg("-drive").arg(format!("file={},format=raw,if=none,id=carrier,cache=unsafe", carrier.display()));
-    command.args(["-device", "virtio-blk-pci,drive=carrier,serial=carrier"]);
+    command.arg("-device").arg(format!("virtio-blk-pci,drive=carrier,serial={CARRIER_NAME}"));
     command.args(&start.devices);
     command
 }

@@ -17,9 +17,10 @@ pub struct Serve {
     /// Image that holds the data: a file, a block device (with --allow-writes), or memory of this size
     #[arg(long, value_name = "FILE|memory:SIZE")]
     pub image: String,
-    /// Address at which clients connect: a Unix socket, or a TCP port of this host
-    #[arg(long, value_name = "unix:PATH|tcp:PORT")]
-    pub listen: String,
+    /// Address at which clients connect (repeatable): over NBD at a Unix socket or a TCP port of this host, or over
+    /// vhost-user at a Unix socket whose clients open one export
+    #[arg(long, required = true, value_name = "unix:PATH|tcp:PORT|vhost-user:PATH[=EXPORT]")]
+    pub listen: Vec<String>,
     /// With tcp:PORT, listen on this address instead of 127.0.0.1; beyond loopback it needs --listen-public
     #[arg(long, value_name = "ADDRESS")]
     pub listen_address: Option<IpAddr>,
@@ -48,7 +49,7 @@ pub struct Serve {
     /// Most requests at the drive at once [default: as many as the drive accepts]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
-    /// Most outstanding requests of one connection; further requests wait in the socket
+    /// Most outstanding requests of one connection; further requests wait in the socket or the ring
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: u32,
     /// Unit that counts as one VM in the log

@@ -70,6 +70,7 @@ fn check_host(plan: &Plan, cache: &Path, folder: &Path) -> Result<()> {
     let runs = [
         (true, uses::CAPTURE_LAB),
         (!GuestImage::is_built(cache), uses::CAPTURE_LAB_IMAGE),
+        (plan.vms.iter().any(|vm| vm.disk != Transport::Virtio), uses::CAPTURE_LAB_FILE),
         (plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi), uses::CAPTURE_LAB_ISCSI),
         (plan.guest.accelerator == Accelerator::Kvm, uses::CAPTURE_LAB_KVM),
         (plan.vms.iter().any(|vm| vm.filebench.is_some()), uses::CAPTURE_LAB_FILEBENCH),

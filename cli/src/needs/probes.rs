@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use ::serve::nbd::Limits;
+use ::serve::Limits;
 use capture::block::{BACKENDS, BackendSetup, free_bytes};
 use capture::lab::LabError;
 use capture::programs::find;

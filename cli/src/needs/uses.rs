@@ -45,11 +45,14 @@ pub const CAPTURE_ISCSI_INTERFACE: Use = Use::when("capture iscsi", "with --inte
 pub const CAPTURE_ISCSI_TSHARK: Use = Use::when("capture iscsi", "with --engine tshark");
 pub const CAPTURE_LAB: Use = Use::every("capture lab");
 pub const CAPTURE_LAB_IMAGE: Use = Use::when("capture lab", "if the guests' image is not built yet");
+pub const CAPTURE_LAB_FILE: Use = Use::when("capture lab", "with a disk other than virtio");
 pub const CAPTURE_LAB_ISCSI: Use = Use::when("capture lab", "with an iSCSI disk");
 pub const CAPTURE_LAB_KVM: Use = Use::when("capture lab", "with accelerator = \"kvm\"");
 pub const CAPTURE_LAB_FILEBENCH: Use = Use::when("capture lab", "with a filebench personality");
 pub const CONVERT_REPLAYED: Use = Use::when("convert", "to replay the output");
 pub const REPLAY: Use = Use::every("replay");
+pub const REPLAY_BTREPLAY: Use = Use::when("replay", "with --engine btreplay");
+pub const REPLAY_FIO: Use = Use::when("replay", "with --engine fio");
 pub const REPLAY_IO_URING: Use = Use::when("replay", "with --backend io_uring");
 pub const SERVE: Use = Use::every("serve");
 pub const SERVE_CLIENTS: Use = Use::when("serve", "as its client");

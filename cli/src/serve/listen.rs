@@ -1,4 +1,4 @@
-//! The address at which the server listens: a Unix socket or a TCP port.
+//! The addresses at which the server listens: Unix sockets and TCP ports.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use ::serve::nbd::Listener;
+use ::serve::{Export, Listener};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::arguments::Serve;
@@ -16,30 +16,44 @@ use crate::error::UsageError;
 /// The longest path of a Unix socket, in bytes (`sun_path` without its terminating zero, unix(7)).
 const SOCKET_PATH_BYTES_MAX: usize = 107;
 
+/// An address as the user gives it.
 pub enum Listen {
     Unix(PathBuf),
     Tcp(IpAddr, u16),
+    /// With the export that clients open, if it is named.
+    VhostUser(PathBuf, Option<String>),
+}
+
+/// The addresses of a server, in the order given.
+pub fn addresses(arguments: &Serve) -> Result<Vec<Listen>> {
+    let listens = arguments.listen.iter().map(|text| Listen::parse(text, arguments));
+    let listens = listens.collect::<Result<Vec<Listen>>>()?;
+    ensure!(
+        arguments.listen_address.is_none() || listens.iter().any(|listen| matches!(listen, Listen::Tcp(..))),
+        UsageError("--listen-address goes with --listen tcp:PORT".to_owned())
+    );
+    for (index, listen) in listens.iter().enumerate() {
+        ensure!(
+            listens[..index].iter().all(|other| other.place() != listen.place()),
+            UsageError(format!("--listen {}: the address is given twice", arguments.listen[index]))
+        );
+    }
+    Ok(listens)
 }
 
 impl Listen {
-    pub fn of(arguments: &Serve) -> Result<Listen> {
-        let text = &arguments.listen;
-        let wrong = || UsageError(format!("--listen {text}: expected unix:PATH or tcp:PORT"));
+    fn parse(text: &str, arguments: &Serve) -> Result<Listen> {
+        let wrong = || UsageError(format!("--listen {text}: expected unix:PATH, tcp:PORT or vhost-user:PATH[=EXPORT]"));
         if let Some(path) = text.strip_prefix("unix:") {
-            ensure!(!path.is_empty(), wrong());
-            ensure!(
-                arguments.listen_address.is_none(),
-                UsageError("--listen-address goes with --listen tcp:PORT".to_owned())
-            );
-            let path = std::path::absolute(path).with_context(|| path.to_owned())?;
-            ensure!(
-                path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX,
-                UsageError(format!(
-                    "--listen unix:{}: a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes",
-                    path.display()
-                ))
-            );
-            return Ok(Listen::Unix(path));
+            return Ok(Listen::Unix(socket_path(text, path)?));
+        }
+        if let Some(rest) = text.strip_prefix("vhost-user:") {
+            // Only the last = separates: a path may contain one if the export is named.
+            let (path, export) = match rest.rsplit_once('=') {
+                Some((path, export)) => (path, Some(export.to_owned())),
+                None => (rest, None),
+            };
+            return Ok(Listen::VhostUser(socket_path(text, path)?, export));
         }
         let port = text.strip_prefix("tcp:").and_then(|port| port.parse().ok()).filter(|&port: &u16| port > 0);
         let address = arguments.listen_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -53,11 +67,45 @@ impl Listen {
         Ok(Listen::Tcp(address, port.ok_or_else(wrong)?))
     }
 
+    /// The socket's path or the TCP port, which no two addresses share.
+    fn place(&self) -> (Option<&Path>, Option<u16>) {
+        match self {
+            Listen::Unix(path) | Listen::VhostUser(path, _) => (Some(path), None),
+            Listen::Tcp(_, port) => (None, Some(*port)),
+        }
+    }
+
+    /// The export that clients over vhost-user open, by its index; there is one unnamed export if `names` has none. `None`
+    /// over NBD, where clients name one.
+    ///
+    /// # Errors
+    /// No export has that name, or several exist and none is named.
+    pub fn export(&self, names: &[&str]) -> Result<Option<usize>> {
+        let Listen::VhostUser(path, name) = self else { return Ok(None) };
+        let (path, known) = (path.display(), names.join(", "));
+        match (name, names) {
+            (None, [] | [_]) => Ok(Some(0)),
+            (None, _) => bail!(UsageError(format!(
+                "--listen vhost-user:{path}: several exports exist; name one as vhost-user:{path}=EXPORT, of {known}"
+            ))),
+            (Some(name), []) => bail!(UsageError(format!(
+                "--listen vhost-user:{path}={name}: there are no exports; add --export {name}@START:SIZE, or leave out \
+                 ={name} to serve the whole image"
+            ))),
+            (Some(name), _) => match names.iter().position(|known| known == name) {
+                None => bail!(UsageError(format!(
+                    "--listen vhost-user:{path}={name}: there is no export {name}; the exports are {known}"
+                ))),
+                index => Ok(index),
+            },
+        }
+    }
+
     /// Takes the address, before anything is created that a second server would have to remove. A Unix socket appears
     /// only with [`Address::listen`], so that its existence means that clients are served.
     pub fn take(&self) -> Result<Address> {
         match self {
-            Listen::Unix(path) => {
+            Listen::Unix(path) | Listen::VhostUser(path, _) => {
                 make_way(path)?;
                 Ok(Address::Unix { path: path.clone(), is_bound: false })
             }
@@ -75,14 +123,40 @@ impl Listen {
         }
     }
 
-    /// The URI by which NBD clients open an export (NBD URI specification).
-    pub fn uri(&self, export: &str) -> String {
+    /// How clients open the exports: a line for each that is at this address. `export` is that of [`Listen::export`].
+    pub fn places(&self, export: Option<usize>, exports: &[Export]) -> Vec<String> {
+        let line = |export: &Export| format!("{} ({} bytes)", self.uri(&export.name), export.length.bytes());
+        match export {
+            Some(index) => vec![line(&exports[index])],
+            None => exports.iter().map(line).collect(),
+        }
+    }
+
+    /// The URI by which NBD clients open an export (NBD URI specification). Over vhost-user, where there is none, the
+    /// address in full.
+    fn uri(&self, export: &str) -> String {
         match self {
             Listen::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
+            Listen::VhostUser(path, _) if export.is_empty() => format!("vhost-user:{}", path.display()),
+            Listen::VhostUser(path, _) => format!("vhost-user:{}={export}", path.display()),
             Listen::Tcp(IpAddr::V6(address), port) => format!("nbd://[{address}]:{port}/{export}"),
             Listen::Tcp(address, port) => format!("nbd://{address}:{port}/{export}"),
         }
     }
+}
+
+/// The absolute path of a socket in `text`.
+fn socket_path(text: &str, path: &str) -> Result<PathBuf> {
+    ensure!(!path.is_empty(), UsageError(format!("--listen {text}: the path of the socket is missing")));
+    let path = std::path::absolute(path).with_context(|| path.to_owned())?;
+    ensure!(
+        path.as_os_str().len() <= SOCKET_PATH_BYTES_MAX,
+        UsageError(format!(
+            "--listen {text}: a socket's path has at most {SOCKET_PATH_BYTES_MAX} bytes, and {} has more",
+            path.display()
+        ))
+    );
+    Ok(path)
 }
 
 /// An address that this server has. Dropping it removes a Unix socket's file.
@@ -92,11 +166,15 @@ pub enum Address {
 }
 
 impl Address {
-    /// The listener, once.
-    pub fn listen(&mut self) -> Result<Listener> {
+    /// The listener, once. Over vhost-user its clients open the export with the index `export`.
+    pub fn listen(&mut self, export: Option<usize>) -> Result<Listener> {
         match self {
             Address::Unix { path, is_bound } => {
-                let listener = Listener::unix(path).with_context(|| format!("cannot listen on {}", path.display()))?;
+                let bound = match export {
+                    Some(export) => Listener::vhost_user(path, export),
+                    None => Listener::unix(path),
+                };
+                let listener = bound.with_context(|| format!("cannot listen on {}", path.display()))?;
                 *is_bound = true;
                 Ok(listener)
             }
@@ -121,11 +199,7 @@ fn make_way(path: &Path) -> Result<()> {
         Err(error) if error.kind() == ErrorKind::NotFound => return folder_exists(path),
         Err(error) => return Err(error).with_context(|| path.display().to_string()),
     };
-    ensure!(
-        metadata.file_type().is_socket(),
-        "{} exists and is no socket; name another with --listen unix:PATH",
-        path.display()
-    );
+    ensure!(metadata.file_type().is_socket(), "{} exists and is no socket; name another with --listen", path.display());
     match UnixStream::connect(path) {
         Ok(_) => bail!("a server listens on {} already; name another socket, or stop that server", path.display()),
         Err(error) if error.kind() == ErrorKind::ConnectionRefused => {

@@ -1,4 +1,4 @@
-//! `iocast serve`: a modelled drive for real clients, over NBD.
+//! `iocast serve`: a modelled drive for real clients, over NBD and vhost-user.
 
 mod listen;
 mod statistics;
@@ -9,8 +9,9 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use ::serve::nbd::{Limits, Server};
-use ::serve::{Checked, Description, Export, ImagePlacement, ImageSource, ServedDrive, VmBy, urgency};
+use ::serve::{
+    Checked, Description, Export, ImagePlacement, ImageSource, Limits, Listener, ServedDrive, Server, VmBy, urgency,
+};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -23,12 +24,12 @@ use crate::error::UsageError;
 use crate::needs::{self, uses};
 use crate::output;
 use crate::output_format::OutputFormat;
-use listen::{Address, Listen};
+use listen::{Address, addresses};
 use statistics::{STANDARD_OUTPUT, Statistics};
 
 pub fn run(arguments: &Serve) -> Result<()> {
     let description = described(arguments)?;
-    let listen = Listen::of(arguments)?;
+    let listens = addresses(arguments)?;
     let statistics = arguments.statistics.as_deref().filter(|path| *path != Path::new(STANDARD_OUTPUT));
     for (file, option) in
         [(arguments.log.as_deref(), "--log"), (arguments.report.as_deref(), "--report"), (statistics, "--statistics")]
@@ -36,11 +37,15 @@ pub fn run(arguments: &Serve) -> Result<()> {
         check_new(file, option, arguments.force)?;
     }
     check_host(arguments, &description.image)?;
-    let address = listen.take()?;
+    let exports = description.exports.iter().map(|export| export.name.as_str()).collect::<Vec<&str>>();
+    // Before an image is created for a server that cannot start.
+    let addresses = listens.iter().map(|listen| Ok((listen.take()?, listen.export(&exports)?)));
+    let addresses = addresses.collect::<Result<Vec<(Address, Option<usize>)>>>()?;
     let checked = ::serve::check(description.clone())?;
-    let lines = banner(&description, &checked, &listen);
+    let places = listens.iter().zip(&addresses).flat_map(|(listen, (_, at))| listen.places(*at, checked.exports()));
+    let lines = [vec![banner(&description, &checked)], places.collect()].concat();
     let mut statistics = arguments.statistics.as_deref().map(Statistics::begin).transpose()?;
-    let report = serve(checked, address, arguments, &lines, statistics.as_mut())?;
+    let report = serve(checked, addresses, arguments, &lines, statistics.as_mut())?;
 
     if let Some(path) = &arguments.report {
         let mut text = serde_json::to_string_pretty(&report)?;
@@ -122,20 +127,16 @@ fn check_new(path: Option<&Path>, option: &str, force: bool) -> Result<()> {
     Ok(())
 }
 
-/// The lines that name the drive, and each export's URI and size.
-fn banner(description: &Description, checked: &Checked, listen: &Listen) -> Vec<String> {
+/// The line that names the drive.
+fn banner(description: &Description, checked: &Checked) -> String {
     let capacity = checked.capacity().bytes();
-    let mut lines = vec![format!("{} of {capacity} bytes, scheduler {}", description.drive, description.scheduler)];
-    for export in checked.exports() {
-        lines.push(format!("{} ({} bytes)", listen.uri(&export.name), export.length.bytes()));
-    }
-    lines
+    format!("{} of {capacity} bytes, scheduler {}", description.drive, description.scheduler)
 }
 
 /// Serves until a signal. Returns the final figures.
 fn serve(
     checked: Checked,
-    mut address: Address,
+    mut addresses: Vec<(Address, Option<usize>)>,
     arguments: &Serve,
     banner: &[String],
     statistics: Option<&mut Statistics>,
@@ -143,7 +144,9 @@ fn serve(
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for interrupts")?;
     let drive = ServedDrive::begin(checked)?;
     let limits = Limits { requests: arguments.threads, ..Limits::default() };
-    let mut server = Server::new(drive, address.listen()?, limits).context("cannot serve")?;
+    let listeners = addresses.iter_mut().map(|(address, export)| address.listen(*export));
+    let listeners = listeners.collect::<Result<Vec<Listener>>>()?;
+    let mut server = Server::new(drive, listeners, limits).context("cannot serve")?;
     let (stopper, handle) = (server.stopper(), signals.handle());
     let stop = thread::spawn(move || {
         for _ in signals.forever() {
@@ -161,7 +164,7 @@ fn serve(
     }
     banner.iter().for_each(|line| eprintln!("iocast: serving {line}"));
     let served = run_server(&mut server, statistics);
-    drop(address);
+    drop(addresses);
     handle.close();
     let _ = stop.join();
     // The log is completed even if serving failed.

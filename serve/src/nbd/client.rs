@@ -5,51 +5,51 @@ use std::io;
 
 use rustix::event::epoll::EventFlags;
 
-use super::PIECE_BYTES;
 use super::handshake::{GREETING, Handshake};
 use super::socket::Socket;
-use super::transmission::{Command, Header, NbdError, reply};
+use super::transmission::{Header, NbdError, reply};
 use crate::image::Image;
+use crate::requests::{Command, PIECE_BYTES};
 use crate::served::Connection;
 
 /// The most pieces that are sent to one client before the others have their turn.
 const PIECES_PER_TURN: usize = 4;
 
 /// A client's connection.
-pub(super) struct Client {
-    pub(super) socket: Socket,
-    pub(super) phase: Phase,
+pub(crate) struct Client {
+    pub(crate) socket: Socket,
+    pub(crate) phase: Phase,
     /// Bytes that were received and must wait.
-    pub(super) input: Vec<u8>,
+    pub(crate) input: Vec<u8>,
     /// Bytes of which the first `sent` are sent.
-    pub(super) output: Vec<u8>,
+    pub(crate) output: Vec<u8>,
     sent: usize,
     replies: VecDeque<Reply>,
     /// Requests whose replies are not in `output` yet.
-    pub(super) outstanding: u32,
+    pub(crate) outstanding: u32,
     /// Those of them that are at the drive.
-    pub(super) at_drive: u32,
+    pub(crate) at_drive: u32,
     /// Whether no further request is accepted. The connection ends with the last reply.
-    pub(super) is_ending: bool,
+    pub(crate) is_ending: bool,
     /// The events that the server waits for.
-    pub(super) interest: EventFlags,
+    pub(crate) interest: EventFlags,
 }
 
-pub(super) enum Phase {
+pub(crate) enum Phase {
     Handshake(Handshake),
     Transmission { connection: Connection, export: usize, receiving: Option<Receiving> },
 }
 
 /// A write whose payload is not complete.
-pub(super) struct Receiving {
-    pub(super) header: Header,
-    pub(super) command: Result<Command, NbdError>,
+pub(crate) struct Receiving {
+    pub(crate) header: Header,
+    pub(crate) command: Result<Command, NbdError>,
     /// The bytes of payload that are in the image.
-    pub(super) taken: u32,
+    pub(crate) taken: u32,
     /// Those of the next piece that have arrived.
-    pub(super) piece: Vec<u8>,
+    pub(crate) piece: Vec<u8>,
     /// The first error of the image, or zero.
-    pub(super) errno: i32,
+    pub(crate) errno: i32,
 }
 
 struct Reply {
@@ -59,7 +59,7 @@ struct Reply {
 }
 
 /// The data of a reply.
-pub(super) enum ReplyData {
+pub(crate) enum ReplyData {
     None,
     /// Data that were read when the request arrived.
     Buffered(Vec<u8>),
@@ -72,13 +72,13 @@ pub(super) enum ReplyData {
 }
 
 impl ReplyData {
-    pub(super) fn buffered_bytes(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         if let ReplyData::Buffered(bytes) = self { bytes.len() } else { 0 }
     }
 }
 
 impl Client {
-    pub(super) fn new(socket: Socket, interest: EventFlags) -> Client {
+    pub(crate) fn new(socket: Socket, interest: EventFlags) -> Client {
         Client {
             socket,
             phase: Phase::Handshake(Handshake::default()),
@@ -94,7 +94,7 @@ impl Client {
     }
 
     /// Whether the client may send: it has fewer outstanding requests than `requests_max`, and has read its replies.
-    pub(super) fn may_send(&self, requests_max: u32) -> bool {
+    pub(crate) fn may_send(&self, requests_max: u32) -> bool {
         let is_below = match &self.phase {
             Phase::Handshake(_) => self.output.len() < PIECE_BYTES,
             Phase::Transmission { receiving, .. } => receiving.is_some() || self.outstanding < requests_max,
@@ -103,21 +103,21 @@ impl Client {
     }
 
     /// Queues the reply to an outstanding request.
-    pub(super) fn reply(&mut self, cookie: u64, error: Option<NbdError>, data: ReplyData) {
+    pub(crate) fn reply(&mut self, cookie: u64, error: Option<NbdError>, data: ReplyData) {
         self.replies.push_back(Reply { cookie, error, data });
     }
 
-    pub(super) fn has_output(&self) -> bool {
+    pub(crate) fn has_output(&self) -> bool {
         self.sent < self.output.len() || !self.replies.is_empty()
     }
 
     /// Whether the connection has ended: no further request, and all replies are sent.
-    pub(super) fn has_ended(&self) -> bool {
+    pub(crate) fn has_ended(&self) -> bool {
         self.is_ending && self.outstanding == 0 && !self.has_output()
     }
 
     /// Bytes that its replies hold.
-    pub(super) fn buffered_bytes(&self) -> usize {
+    pub(crate) fn buffered_bytes(&self) -> usize {
         self.replies.iter().map(|reply| reply.data.buffered_bytes()).sum()
     }
 
@@ -125,7 +125,7 @@ impl Client {
     ///
     /// # Errors
     /// The connection has failed, or the image in the middle of a reply, so that the connection must end.
-    pub(super) fn send(&mut self, image: &Image, buffered: &mut usize) -> io::Result<()> {
+    pub(crate) fn send(&mut self, image: &Image, buffered: &mut usize) -> io::Result<()> {
         for _ in 0..PIECES_PER_TURN {
             self.fill(image, buffered)?;
             if self.output.is_empty() {

@@ -1,43 +1,19 @@
-//! Requests, from a client's bytes to the reply: data are moved at once, the reply waits for the drive.
+//! Requests over NBD, from a client's bytes to the reply: data are moved at once, the reply waits for the drive.
 
 use std::io;
 
-use traces::{Operation, RequestId};
-
-use super::PIECE_BYTES;
 use super::client::{Client, Phase, Receiving, ReplyData};
 use super::handshake::Step;
-use super::server::Server;
-use super::transmission::{Command, Header, NbdError, REQUEST_BYTES};
-use crate::served::{Access, Connection, Ticket};
-use crate::simulated_drive::FinishedRequest;
-use drive_models::WriteCache;
+use super::transmission::{Header, NbdError, REQUEST_BYTES};
+use crate::requests::{self, Command, PIECE_BYTES, errno};
+use crate::served::Connection;
+use crate::server::{Reply, Server};
 
 /// The most bytes that are read from the image before their replies are due. Beyond them, data are read when the reply
 /// is sent.
 const BUFFERED_BYTES_MAX: usize = 256 << 20;
-/// The bytes that are zeroed at once.
-const ZEROED_BYTES: u64 = 4 << 20;
 /// How many times one client's outstanding requests are filled up before the others have their turn.
 const BATCHES_PER_TURN: usize = 4;
-/// The error number (`EIO`) of an error of the image that has none.
-const EIO: i32 = 5;
-
-/// A request that has arrived at the drive.
-pub(super) struct Pending {
-    /// The client's token. The client may have gone.
-    client: u64,
-    cookie: u64,
-    connection: Connection,
-    ticket: Ticket,
-    data: ReplyData,
-    /// The bytes of the image that are yet to be zeroed.
-    to_zero: std::ops::Range<u64>,
-    errno: i32,
-    /// Whether a flush follows, in place of forced unit access.
-    flush_follows: bool,
-    finished: Option<FinishedRequest>,
-}
 
 impl Server {
     /// Receives once if `is_readable`, processes, and sends. Returns whether it left requests for the client's next
@@ -45,7 +21,7 @@ impl Server {
     ///
     /// # Errors
     /// The connection must end.
-    pub(super) fn exchange(&mut self, token: u64, client: &mut Client, is_readable: bool) -> io::Result<bool> {
+    pub(crate) fn exchange(&mut self, token: u64, client: &mut Client, is_readable: bool) -> io::Result<bool> {
         if is_readable && client.may_send(self.limits.requests) {
             let mut scratch = std::mem::take(&mut self.scratch);
             let received = self.receive(token, client, &mut scratch);
@@ -196,150 +172,34 @@ impl Server {
         command: Result<Command, NbdError>,
         errno: i32,
     ) {
-        let (operation, fua) = match command {
+        let command = match command {
             Err(error) => return client.reply(header.cookie, Some(error), ReplyData::None),
-            Ok(Command::Flush) => (Operation::Flush, false),
-            Ok(_) if header.length == 0 => return client.reply(header.cookie, None, ReplyData::None),
-            Ok(Command::Read) => (Operation::Read, false),
-            Ok(Command::Trim { fua }) => (Operation::Discard, fua),
-            Ok(Command::WriteZeroes { fua, may_discard: true }) if self.drive.discards() => (Operation::Discard, fua),
-            Ok(Command::Write { fua } | Command::WriteZeroes { fua, .. }) => (Operation::Write, fua),
+            Ok(command) => command,
         };
-        let flush_follows = fua && self.drive.write_cache() == (WriteCache::Volatile { fua: false });
-        let access =
-            Access { operation, fua: fua && !flush_follows, offset: header.offset, length: header.length.into() };
-        let ticket = match operation {
-            Operation::Flush => self.drive.flush(connection),
-            _ => Some(self.drive.submit(connection, access)),
+        let range = (header.offset, header.length.into());
+        let Some(arrived) = requests::arrive(&mut self.drive, connection, command, range) else {
+            return client.reply(header.cookie, None, ReplyData::None);
         };
-        let Some(ticket) = ticket else { return client.reply(header.cookie, None, ReplyData::None) };
-        let cookie = header.cookie;
-        let mut pending = Pending {
-            client: token,
-            cookie,
-            connection,
-            ticket,
-            data: ReplyData::None,
-            to_zero: 0..0,
-            errno,
-            flush_follows,
-            finished: None,
+        let (data, errno) = match command {
+            Command::Read => self.read(self.drive.in_image(connection, header.offset), header.length as usize),
+            _ => (ReplyData::None, errno),
         };
-        match command {
-            Ok(Command::Read) => {
-                let at = self.drive.in_image(connection, header.offset);
-                self.read(&mut pending, at, header.length as usize);
-            }
-            Ok(Command::Trim { .. } | Command::WriteZeroes { .. }) => {
-                let at = self.drive.in_image(connection, header.offset);
-                pending.to_zero = at..at + u64::from(header.length);
-                self.zeroing.push_back(ticket.id);
-            }
-            _ => {}
-        }
         client.at_drive += 1;
-        self.keep(pending);
+        self.requests.keep(arrived, errno, Reply::nbd(token, header.cookie, data));
     }
 
-    /// Reads the data of a reply, unless they are long or too many wait already.
-    fn read(&mut self, pending: &mut Pending, at: u64, length: usize) {
+    /// Reads the data of a reply, unless they are long or too many wait already. Returns them, and the error or zero.
+    fn read(&mut self, at: u64, length: usize) -> (ReplyData, i32) {
         if length > PIECE_BYTES || self.buffered + length > BUFFERED_BYTES_MAX {
-            pending.data = ReplyData::InImage { at, end: at + length as u64, has_begun: false };
-            return;
+            return (ReplyData::InImage { at, end: at + length as u64, has_begun: false }, 0);
         }
         let mut bytes = vec![0; length];
-        pending.errno = errno(self.drive.image().read(&mut bytes, at));
-        if pending.errno == 0 {
-            self.buffered += length;
-            pending.data = ReplyData::Buffered(bytes);
-        }
-    }
-
-    fn keep(&mut self, pending: Pending) {
-        let index = pending.ticket.id.index();
-        if index >= self.pending.len() {
-            self.pending.resize_with(index + 1, || None);
-        }
-        self.pending[index] = Some(pending);
-    }
-
-    /// Replies to requests whose completion times have passed.
-    pub(super) fn complete_due(&mut self) {
-        let mut finished = std::mem::take(&mut self.finished);
-        self.drive.run(&mut finished);
-        let mut replied: Vec<u64> = Vec::new();
-        for one in finished.drain(..) {
-            let id = one.completion.id;
-            let Some(pending) = self.pending.get_mut(id.index()).and_then(Option::as_mut) else { continue };
-            pending.finished = Some(one);
-            let client = pending.client;
-            if pending.to_zero.is_empty() {
-                self.conclude(id);
-                if replied.last() != Some(&client) {
-                    replied.push(client);
-                }
+        match errno(self.drive.image().read(&mut bytes, at)) {
+            0 => {
+                self.buffered += length;
+                (ReplyData::Buffered(bytes), 0)
             }
-        }
-        self.finished = finished;
-        for client in replied {
-            self.advance_client(client, false);
+            errno => (ReplyData::None, errno),
         }
     }
-
-    /// Zeroes the next piece of the image that a request zeroes.
-    pub(super) fn zero_a_piece(&mut self) {
-        let Some(id) = self.zeroing.pop_front() else { return };
-        let Some(pending) = self.pending.get_mut(id.index()).and_then(Option::as_mut) else { return };
-        let count = (pending.to_zero.end - pending.to_zero.start).min(ZEROED_BYTES);
-        pending.errno = errno(self.drive.image().zero(pending.to_zero.start, count));
-        pending.to_zero.start += count;
-        if pending.errno != 0 {
-            pending.to_zero = 0..0;
-        }
-        if !pending.to_zero.is_empty() {
-            self.zeroing.push_back(id);
-        } else if pending.finished.is_some() {
-            let client = pending.client;
-            self.conclude(id);
-            self.advance_client(client, false);
-        }
-    }
-
-    /// Ends a request that the drive has completed and whose data have been moved.
-    fn conclude(&mut self, id: RequestId) {
-        let Some(pending) = self.pending[id.index()].take() else { return };
-        let Some(finished) = &pending.finished else { return };
-        self.drive.complete(&pending.ticket, finished, pending.errno);
-        if pending.flush_follows
-            && pending.errno == 0
-            && let Some(ticket) = self.drive.flush(pending.connection)
-        {
-            return self.keep(Pending { ticket, flush_follows: false, finished: None, ..pending });
-        }
-        let error = (pending.errno != 0).then(|| NbdError::of_errno(pending.errno));
-        match self.clients.get_mut(&pending.client) {
-            Some(client) => {
-                client.at_drive -= 1;
-                client.reply(pending.cookie, error, pending.data);
-            }
-            None => {
-                self.buffered -= pending.data.buffered_bytes();
-                self.departed_request_ended(pending.client);
-            }
-        }
-    }
-
-    /// Replies to all requests at the drive that the server ends.
-    pub(super) fn fail_pending(&mut self) {
-        for pending in self.pending.drain(..).flatten() {
-            self.buffered -= pending.data.buffered_bytes();
-            if let Some(client) = self.clients.get_mut(&pending.client) {
-                client.reply(pending.cookie, Some(NbdError::Shutdown), ReplyData::None);
-            }
-        }
-    }
-}
-
-fn errno(result: io::Result<()>) -> i32 {
-    result.err().map_or(0, |error| error.raw_os_error().unwrap_or(EIO))
 }

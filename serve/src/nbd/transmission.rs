@@ -2,6 +2,7 @@
 
 use super::PAYLOAD_BYTES_MAX;
 use super::handshake::flags;
+use crate::requests::Command;
 
 const REQUEST_MAGIC: [u8; 4] = 0x2560_9513u32.to_be_bytes();
 const REPLY_MAGIC: [u8; 4] = 0x6744_6698u32.to_be_bytes();
@@ -53,32 +54,6 @@ pub struct Header {
     pub length: u32,
 }
 
-/// A request that the export can serve.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Command {
-    /// Read.
-    Read,
-    /// Write the payload.
-    Write {
-        /// With forced unit access.
-        fua: bool,
-    },
-    /// Make completed writes durable.
-    Flush,
-    /// Discard.
-    Trim {
-        /// With forced unit access.
-        fua: bool,
-    },
-    /// Write zeros.
-    WriteZeroes {
-        /// With forced unit access.
-        fua: bool,
-        /// A discard is permitted.
-        may_discard: bool,
-    },
-}
-
 impl Header {
     /// The request in these bytes; `None` if they are no request, after which nothing is.
     pub fn parse(bytes: &[u8; REQUEST_BYTES]) -> Option<Header> {
@@ -117,7 +92,7 @@ impl Header {
             READ => (FLAG_FUA, Command::Read),
             WRITE => (FLAG_FUA, Command::Write { fua }),
             FLUSH => (FLAG_FUA, Command::Flush),
-            TRIM if can & flags::TRIM != 0 => (FLAG_FUA, Command::Trim { fua }),
+            TRIM if can & flags::TRIM != 0 => (FLAG_FUA, Command::Discard { fua }),
             WRITE_ZEROES => {
                 let may_discard = self.flags & FLAG_NO_HOLE == 0;
                 (FLAG_FUA | FLAG_NO_HOLE, Command::WriteZeroes { fua, may_discard })

@@ -32,7 +32,7 @@ fn header_is_parsed_field_by_field() {
 fn commands_carry_their_flags() {
     let of = |flags, command| header(flags, command, 0, 512).command(BYTES, flags::TRIM);
     assert_eq!(of(1, 1), Ok(Command::Write { fua: true }));
-    assert_eq!(of(0, 4), Ok(Command::Trim { fua: false }));
+    assert_eq!(of(0, 4), Ok(Command::Discard { fua: false }));
     assert_eq!(of(2, 6), Ok(Command::WriteZeroes { fua: false, may_discard: false }));
     assert_eq!(of(1, 6), Ok(Command::WriteZeroes { fua: true, may_discard: true }));
     assert_eq!(of(2, 1), Err(NbdError::Invalid), "only zeroes leave holes");

@@ -10,8 +10,7 @@ use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use serve::nbd::{Limits, Listener, Server, Stopper};
-use serve::{Description, ServedDrive, check, urgency};
+use serve::{Description, Limits, Listener, ServedDrive, Server, Stopper, check, urgency};
 use tempfile::TempDir;
 use traces::results::serving::Serving;
 use traces::trace::ReadOptions;
@@ -50,6 +49,8 @@ pub fn described(drive: &str, image: &str) -> Description {
 /// A running server.
 pub struct TestServer {
     pub folder: TempDir,
+    /// The folder of the vhost-user sockets.
+    disks: TempDir,
     /// Whether its thread has the priority that keeps replies punctual.
     pub is_realtime: bool,
     stopper: Stopper,
@@ -66,17 +67,21 @@ impl TestServer {
         let folder = tempfile::tempdir().unwrap();
         let log = description.log.clone().or_else(|| Some(folder.path().join("log.parquet")));
         let drive = ServedDrive::begin(check(Description { log, ..description }).unwrap()).unwrap();
-        let listener = Listener::unix(&folder.path().join("socket")).unwrap();
+        let disks = tempfile::tempdir().unwrap();
+        let mut listeners = vec![Listener::unix(&folder.path().join("socket")).unwrap()];
+        for export in 0..drive.exports().len() {
+            listeners.push(Listener::vhost_user(&disk_socket(disks.path(), export), export).unwrap());
+        }
         let (sender, receiver) = channel();
         let thread = std::thread::spawn(move || {
-            let mut server = Server::new(drive, listener, limits).unwrap();
+            let mut server = Server::new(drive, listeners, limits).unwrap();
             let is_realtime = urgency::take(None).unwrap().is_none();
             sender.send((server.stopper(), is_realtime)).unwrap();
             server.run(None).unwrap();
             server.into_drive()
         });
         let (stopper, is_realtime) = receiver.recv().unwrap();
-        TestServer { folder, is_realtime, stopper, thread }
+        TestServer { folder, disks, is_realtime, stopper, thread }
     }
 
     pub fn log(&self) -> PathBuf {
@@ -85,6 +90,11 @@ impl TestServer {
 
     pub fn socket(&self) -> PathBuf {
         self.folder.path().join("socket")
+    }
+
+    /// The vhost-user socket of the export with this index.
+    pub fn disk(&self, export: usize) -> PathBuf {
+        disk_socket(self.disks.path(), export)
     }
 
     /// The NBD URI of an export.
@@ -101,6 +111,10 @@ impl TestServer {
         self.stopper.stop();
         (self.thread.join().unwrap().finish(), self.folder)
     }
+}
+
+fn disk_socket(folder: &Path, export: usize) -> PathBuf {
+    folder.join(format!("disk-{export}"))
 }
 
 /// Errors of replies.

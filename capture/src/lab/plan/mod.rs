@@ -89,7 +89,8 @@ pub struct GuestSettings {
     pub accelerator: Accelerator,
     /// The scheduler of the guest's disk; the kernel's choice if none is named.
     pub scheduler: Option<String>,
-    /// The most requests that a VM's disk accepts at once, up to [`QUEUE_DEPTH_MAX`]; a power of two for virtio disks.
+    /// The most requests that a VM's disk accepts at once: a power of two up to 1,024 for virtio disks, up to
+    /// [`FILE_QUEUE_DEPTH_MAX`] for others.
     pub queue_depth: u32,
     /// Also record in the guest by `iocast capture block` with tracepoints, beside blktrace.
     pub tracefs: bool,
@@ -109,7 +110,11 @@ impl Default for GuestSettings {
 
 /// The most requests of a file that nbdfuse passes on at once: libfuse (3.14) has ten threads unless its caller
 /// requests others.
-pub const QUEUE_DEPTH_MAX: u32 = 10;
+pub const FILE_QUEUE_DEPTH_MAX: u32 = 10;
+/// The serial number of the disk that carries the job into the guest. A VM's disk has the VM's name.
+pub(super) const CARRIER_NAME: &str = "carrier";
+/// The most entries of a virtio disk's queue.
+const VIRTIO_QUEUE_DEPTH_MAX: u32 = 1024;
 
 /// The way in which QEMU executes the VMs' instructions.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
@@ -258,6 +263,9 @@ impl Plan {
             if vm.name.is_empty() || vm.name.len() > 32 || !vm.name.chars().all(plain) {
                 return Err(format!("vm name {:?}: use up to 32 letters, digits and -", vm.name));
             }
+            if vm.name == CARRIER_NAME {
+                return Err(format!("vm name {CARRIER_NAME}: the guests' own disk is called so; choose another"));
+            }
             if !names.insert(&vm.name) {
                 return Err(format!("two VMs are called {}", vm.name));
             }
@@ -289,14 +297,22 @@ impl Plan {
 
     fn check_depth(&self, vm: &PlannedVm) -> Result<(), String> {
         let depth = self.guest.queue_depth;
-        if !(1..=QUEUE_DEPTH_MAX).contains(&depth) {
-            return Err(format!(
-                "queue_depth {depth}: use 1 to {QUEUE_DEPTH_MAX}; nbdfuse passes on {QUEUE_DEPTH_MAX} requests of a VM at once, and further \
-                 ones would wait where neither guest nor drive sees them"
-            ));
+        let name = &vm.name;
+        if vm.disk == Transport::Virtio {
+            return match depth.is_power_of_two() && depth <= VIRTIO_QUEUE_DEPTH_MAX {
+                true => Ok(()),
+                false => Err(format!(
+                    "queue_depth {depth}: {name} has a virtio disk, whose queue holds a power of two of requests, up to \
+                     {VIRTIO_QUEUE_DEPTH_MAX}"
+                )),
+            };
         }
-        if vm.disk == Transport::Virtio && !depth.is_power_of_two() {
-            return Err(format!("queue_depth {depth}: {} has a virtio disk, whose queue holds 1, 2, 4 or 8", vm.name));
+        if !(1..=FILE_QUEUE_DEPTH_MAX).contains(&depth) {
+            return Err(format!(
+                "queue_depth {depth}: use 1 to {FILE_QUEUE_DEPTH_MAX}, or virtio disks only; nbdfuse, which connects the \
+                 disk of {name}, passes on {FILE_QUEUE_DEPTH_MAX} requests of a VM at once, and further ones would wait \
+                 where neither guest nor drive sees them"
+            ));
         }
         Ok(())
     }

@@ -65,10 +65,17 @@ fn values_at_the_limits_are_accepted() {
     assert!(read(&PAIR.replace("\"1g\"", "\"64m\"")).is_ok() && read(&PAIR.replace("\"1g\"", "\"63m\"")).is_err());
     assert!(read(&PAIR.replace("seconds = 20", "seconds = 20\nwarm_up_seconds = 19")).is_ok());
     let depth = |depth: u32, disk: &str| {
-        let text = PAIR.replace(r#"disk = "virtio""#, &format!("disk = {disk:?}"));
+        let disk = format!("disk = {disk:?}");
+        let text = PAIR.replace(r#"disk = "virtio""#, &disk).replace(r#"disk = "iscsi""#, &disk);
         read(&text.replacen("[[vm]]", &format!("[guest]\nqueue_depth = {depth}\n[[vm]]"), 1))
     };
     assert!(depth(1, "virtio").is_ok() && depth(8, "virtio").is_ok() && depth(10, "virtio-scsi").is_ok());
+    assert!(depth(32, "virtio").is_ok() && depth(1024, "virtio").is_ok());
+    for disk in ["virtio-scsi", "iscsi"] {
+        let refused = depth(11, disk).unwrap_err().to_string();
+        assert!(refused.contains("queue_depth 11: use 1 to 10, or virtio disks only; nbdfuse"), "{refused}");
+        assert!(depth(0, disk).is_err());
+    }
 }
 
 #[test]
@@ -113,9 +120,14 @@ fn invalid_plans_are_refused_with_the_valid_values() {
         ),
         ("workload = \"web\"\n", "", "web must have either workload or filebench"),
         (r#"disk = "virtio""#, r#"disk = "floppy""#, "at line 10: unknown variant `floppy`"),
-        ("[[vm]]", "[guest]\nqueue_depth = 0\n[[vm]]", "queue_depth 0: use 1 to 10"),
-        ("[[vm]]", "[guest]\nqueue_depth = 11\n[[vm]]", "queue_depth 11: use 1 to 10; nbdfuse passes on"),
-        ("[[vm]]", "[guest]\nqueue_depth = 10\n[[vm]]", "mail has a virtio disk, whose queue holds 1, 2, 4 or 8"),
+        ("[[vm]]", "[guest]\nqueue_depth = 0\n[[vm]]", "queue_depth 0: mail has a virtio disk"),
+        (
+            "[[vm]]",
+            "[guest]\nqueue_depth = 10\n[[vm]]",
+            "queue_depth 10: mail has a virtio disk, whose queue holds a power",
+        ),
+        ("[[vm]]", "[guest]\nqueue_depth = 2048\n[[vm]]", "up to 1024"),
+        (r#"name = "mail""#, r#"name = "carrier""#, "vm name carrier: the guests' own disk is called so"),
     ] {
         assert!(PAIR.contains(from), "{from}");
         let message = read(&PAIR.replacen(from, to, 1)).unwrap_err();

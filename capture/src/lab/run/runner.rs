@@ -12,7 +12,7 @@ use traces::results::lab::LabRun;
 use super::super::plan::{Accelerator, LabGroup, PlannedVm, Transport, uuid};
 use super::super::process::{Process, run as run_command};
 use super::super::results::measure;
-use super::super::storage::{ServedStorage, devices};
+use super::super::storage::{ServedStorage, fast_disk};
 use super::super::vm::{RunningVm, VmStart};
 use super::super::{LabError, filebench};
 use super::Lab;
@@ -26,8 +26,6 @@ const PREPARE_TIMEOUT: Duration = Duration::from_secs(900);
 /// The time within which a workload must end after its planned duration: for its last requests and the archive of its
 /// results.
 const WORKLOAD_OVERRUN_MAX: Duration = Duration::from_secs(180);
-/// The queue depth of a virtio disk while it is prepared.
-const PREPARE_QUEUE_DEPTH: u32 = 8;
 /// The time for which the lab waits until the wire capture records, with a wide margin, and the time within which the
 /// capture must end.
 const CAPTURE_START_DELAY: Duration = Duration::from_secs(2);
@@ -58,9 +56,7 @@ impl LabRunner<'_> {
             .and_then(|file| file.set_len(plan.vms[vm].size))
             .map_err(LabError::io(&unfinished))?;
         let job = self.job(vm)?;
-        let mut devices = devices(Transport::Virtio, PREPARE_QUEUE_DEPTH, &unfinished);
-        // The disk may be lost if the host loses power now.
-        devices.iter_mut().for_each(|argument| *argument = argument.replace("cache=none,aio=native", "cache=unsafe"));
+        let devices = fast_disk(&unfinished);
         let mut running =
             RunningVm::start(&self.vm_start(vm, "prepare", Transport::Virtio, devices, &job, &folder)?)?;
         running.expect("done", BOOT_TIMEOUT + PREPARE_TIMEOUT, self.stop)?;

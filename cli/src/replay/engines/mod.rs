@@ -20,6 +20,7 @@ use traces::results::engines::{EngineComparison, EngineFigures};
 use super::{Plan, Survey};
 use crate::arguments::Pacing;
 use crate::error::{Interrupted, UsageError};
+use crate::needs;
 use crate::output;
 use crate::output_format::OutputFormat;
 use matching::Matching;
@@ -62,7 +63,7 @@ impl std::fmt::Display for EngineArgument {
 /// Refuses what no other program can be asked for, before the device is opened.
 ///
 /// # Errors
-/// Another pacing than recorded or scaled, or a program that is not installed.
+/// Another pacing than recorded or scaled, or programs that are not installed.
 pub fn check(engines: &[EngineArgument], pacing: Pacing) -> Result<()> {
     ensure!(
         matches!(pacing, Pacing::Recorded | Pacing::Scaled(_)),
@@ -72,11 +73,7 @@ pub fn check(engines: &[EngineArgument], pacing: Pacing) -> Result<()> {
                 .to_owned()
         )
     );
-    let missing = engines.iter().map(EngineArgument::program).filter(|program| !program.is_installed());
-    let missing: Vec<String> =
-        missing.map(|program| format!("{} (Debian package {})", program.name, program.package)).collect();
-    ensure!(missing.is_empty(), "not installed: {}", missing.join(", "));
-    Ok(())
+    needs::check(&engines.iter().filter_map(|engine| engine.program().run).collect::<Vec<_>>())
 }
 
 /// Runs all engines and prints what came of them.

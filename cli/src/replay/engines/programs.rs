@@ -18,14 +18,15 @@ use traces::trace::{AddressSpace, Layer, WriteOptions};
 use traces::{Nanos, Operation, Timestamp, TraceMeta};
 
 use crate::arguments::{Pacing, Replay};
+use crate::needs::{Use, uses};
 use crate::replay::{Plan, Survey};
 
 /// A program that replays traces.
 pub struct Program {
     /// Its name, which is that of its executable unless it is this program.
     pub name: &'static str,
-    /// The Debian package that has it.
-    pub package: &'static str,
+    /// The run of `iocast replay` that needs it, unless it is this program.
+    pub run: Option<Use>,
     /// The format that it reads, and the name of its input.
     format: &'static str,
     input: &'static str,
@@ -38,9 +39,15 @@ const OURS: &str = "iocast";
 
 /// All programs.
 pub const PROGRAMS: &[Program] = &[
-    Program { name: OURS, package: "", format: "csv", input: "asked.csv", flushes: true },
-    Program { name: "fio", package: "fio", format: "fio-iolog", input: "asked.iolog", flushes: true },
-    Program { name: "btreplay", package: "blktrace", format: "btreplay", input: "asked.replay.0", flushes: false },
+    Program { name: OURS, run: None, format: "csv", input: "asked.csv", flushes: true },
+    Program { name: "fio", run: Some(uses::REPLAY_FIO), format: "fio-iolog", input: "asked.iolog", flushes: true },
+    Program {
+        name: "btreplay",
+        run: Some(uses::REPLAY_BTREPLAY),
+        format: "btreplay",
+        input: "asked.replay.0",
+        flushes: false,
+    },
 ];
 
 /// How long a program may take beyond the span of the trace, and how many times that span.
@@ -62,14 +69,6 @@ pub struct Input {
 impl Program {
     fn row(&self) -> &'static Format {
         FORMATS.iter().find(|format| format.name == self.format).expect("a format of this name is registered")
-    }
-
-    /// Whether it can be run.
-    pub fn is_installed(&self) -> bool {
-        let path = std::env::var_os("PATH").unwrap_or_default();
-        // Administrators' programs lie where other users do not look.
-        let folders = std::env::split_paths(&path).chain(["/usr/sbin".into(), "/sbin".into()]);
-        self.name == OURS || folders.into_iter().any(|folder| folder.join(self.name).is_file())
     }
 
     /// The command line that replays `input`, with `more` arguments.
