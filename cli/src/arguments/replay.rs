@@ -7,6 +7,9 @@ use clap::{Args, ValueEnum};
 use super::Replaying;
 use crate::output_format::OutputFormat;
 
+/// The depth of a replay on a device without `--depth`: the device's own queue is the limit.
+pub const DEVICE_QUEUE_DEPTH: u32 = 1024;
+
 #[derive(Debug, Args)]
 pub struct Replay {
     /// Traces, one per VM; `@SIZE` puts the VM's disk at that offset on the device (web.parquet@64g)

@@ -110,17 +110,15 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
         .map(|text| StackSpec::of(text))
         .collect::<Result<Vec<StackSpec>, _>>()
         .map_err(UsageError::from_display)?;
+    let built = drive_models::build(drive).map_err(UsageError::from_display)?;
     let specs = match (&arguments.schedulers, stacks.is_empty()) {
         (None, true) if drive.name.starts_with("cheetah") => schedulers(OF_PAPERS)?,
-        (None, true) => {
-            let turns = drive_models::build(drive).map_err(UsageError::from_display)?.model.is_rotational;
-            schedulers(if turns { OF_LINUX_SPINNING } else { OF_LINUX })?
-        }
+        (None, true) => schedulers(if built.model.is_rotational { OF_LINUX_SPINNING } else { OF_LINUX })?,
         (None, false) => Vec::new(),
         (Some(list), _) => schedulers(list)?,
     };
     if stacks.is_empty() {
-        let limits = arguments.replaying.stage.limits();
+        let limits = arguments.replaying.stage.limits(built.queue_depth());
         let stage = |scheduler| Candidate::new(Scheduling::Stage { scheduler, limits }, 0, false);
         return labelled(specs.into_iter().map(stage).collect(), false);
     }

@@ -25,7 +25,7 @@ use replay::host::Single;
 use replay::overload::{Overload, Verdict};
 use replay::sources::{TimeWindow, TraceRead};
 use replay::stack::Shares;
-use replay::{DecisionLog, Ended, Engine, Host, Metrics, Stage};
+use replay::{DecisionLog, Ended, Engine, Host, Limits, Metrics, Stage};
 use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
 use traces::spec::{Settings, Spec};
@@ -54,6 +54,8 @@ struct Setup<'a> {
     load: Load,
     options: ReadOptions,
     window: TimeWindow,
+    /// The limits of its stage, if there is no stack.
+    limits: Limits,
 }
 
 /// A replay that is about to begin.
@@ -144,7 +146,7 @@ fn compare(setups: &[Setup<'_>], replayed: Vec<Replayed>, baseline: Option<Strin
         traces,
         workloads,
         drives: setups.iter().map(|setup| setup.part.clone()).collect(),
-        options: setups[0].effective_options(),
+        options: options::of_all(setups),
     };
     let mut runs: Vec<Run> = replayed.into_iter().map(|replayed| replayed.run).collect();
     if let Some(base) = runs.iter().find(|run| Some(&run.scheduler.name) == baseline.as_ref()).cloned() {
@@ -162,7 +164,8 @@ impl<'a> Setup<'a> {
         let (options, window) = (arguments.replaying.reading.options(), arguments.replaying.window.checked()?);
         let load = Load::gather(arguments, &options, window, built.drive.capacity())?;
         let part = Part { name: drive.to_string(), ..drive_part(&built) };
-        Ok(Setup { arguments, drive, part, load, options, window })
+        let limits = arguments.replaying.stage.limits(built.queue_depth());
+        Ok(Setup { arguments, drive, part, load, options, window, limits })
     }
 
     fn replay(&self, index: usize, candidate: &Candidate, progress: Arc<AtomicU64>) -> Result<Replayed> {

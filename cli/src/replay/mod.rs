@@ -23,7 +23,7 @@ use traces::spec::Spec;
 use traces::trace::{Clock as TraceClock, ReadOptions};
 use traces::{Request, RequestId, Timestamp, TraceMeta};
 
-use crate::arguments::{Pacing, Replay, Replaying, Window};
+use crate::arguments::{DEVICE_QUEUE_DEPTH, Pacing, Replay, Replaying, Window};
 use crate::compare::{self, REMEDY, options, why_overloaded};
 use crate::error::{Interrupted, UsageError};
 use crate::output;
@@ -69,7 +69,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
     let scheduler: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
     let built = schedulers::build(&scheduler).map_err(UsageError::from_display)?;
     let part = compare::part(&scheduler.to_string(), built.entry.name, &built.settings);
-    let limits = arguments.replaying.stage.limits();
+    let limits = arguments.replaying.stage.limits(DEVICE_QUEUE_DEPTH);
     let too_long = "--max-request is at most 8m on a device, since every request in flight needs memory";
     ensure!(limits.max_sectors <= LONGEST_REQUEST, UsageError(too_long.to_owned()));
     ensure!(!arguments.traces.is_empty() || !arguments.vms.is_empty(), UsageError(NOTHING_GIVEN.to_owned()));
@@ -268,7 +268,8 @@ impl Plan<'_> {
 
     fn effective_options(&self) -> std::collections::BTreeMap<String, String> {
         let Replaying { pacing, map, reading, stage, .. } = &self.arguments.replaying;
-        let mut options = options::of_replay(*pacing, *map, reading, self.window, *stage);
+        let limits = stage.limits(DEVICE_QUEUE_DEPTH);
+        let mut options = options::of_replay(*pacing, *map, reading, self.window, limits, stage.max_queue);
         options.insert("allow_writes".to_owned(), self.arguments.allow_writes.to_string());
         options.insert("on_error".to_owned(), format!("{:?}", self.arguments.on_error).to_lowercase());
         options.insert("seed".to_owned(), self.arguments.seed.to_string());
