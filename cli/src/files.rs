@@ -34,11 +34,8 @@ impl Files {
         }
         if !force {
             let mut there: Vec<PathBuf> = endings.iter().map(|ending| files.named(ending)).collect();
-            there.retain(|path| path.exists());
             there.extend(files.pictures(folder, families)?);
-            if let Some(path) = there.first() {
-                bail!("{} exists; overwrite it with --force, or choose other names with --output", path.display());
-            }
+            refuse_existing(&there, "other names with --output")?;
         }
         if let Some(ending) = endings.last() {
             files.try_writing(ending)?;
@@ -101,5 +98,17 @@ impl Files {
         file.write_all(bytes).with_context(|| name.clone())?;
         written.push(name);
         Ok(())
+    }
+}
+
+/// Checks before any work that none of `paths` exists, so that nothing is overwritten without `--force`. The error names
+/// the `alternative`.
+///
+/// # Errors
+/// A file that exists.
+pub fn refuse_existing(paths: &[PathBuf], alternative: &str) -> Result<()> {
+    match paths.iter().find(|path| path.exists()) {
+        Some(path) => bail!("{} exists; overwrite it with --force, or choose {alternative}", path.display()),
+        None => Ok(()),
     }
 }

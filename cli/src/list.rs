@@ -4,6 +4,7 @@ use anyhow::Result;
 use drive_models::{DriveDescription, MODELS, PROFILES, Profile};
 use replay::stack::{LAYER_SETTINGS, PRESETS};
 use schedulers::SCHEDULERS;
+use schedulers::registry::ALIASES;
 use serde::Serialize;
 use traces::formats::FORMATS;
 use traces::spec::{SpecError, Tunable, nearest};
@@ -21,6 +22,9 @@ struct Listed {
     summary: String,
     /// The origin of a scheduler, stack or workload; the validation of a drive; the command of a paper.
     remark: String,
+    /// Its other names.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    aliases: Vec<&'static str>,
     tunables: Vec<ListedTunable>,
     /// The layers of a stack, from the guests down.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -65,7 +69,7 @@ pub fn run(arguments: &List) -> Result<()> {
     if arguments.output_format == OutputFormat::Json {
         return print_json(&listed);
     }
-    let row = |entry: &Listed| vec![entry.name.clone(), entry.summary.clone(), entry.remark.clone()];
+    let row = |entry: &Listed| vec![entry.name.clone(), summary(entry), entry.remark.clone()];
     let mut tables = vec![Table {
         title: title.to_owned(),
         header: ["name", "description", remark].map(str::to_owned).to_vec(),
@@ -103,7 +107,25 @@ pub fn run(arguments: &List) -> Result<()> {
         });
     }
     let rendered: Vec<String> = tables.iter().map(|table| table.render(arguments.output_format)).collect();
-    print(&rendered.join("\n"))
+    print(&format!("{}{}", alias_of(&listed, arguments), rendered.join("\n")))
+}
+
+/// The summary of a part and its other names.
+fn summary(entry: &Listed) -> String {
+    match &entry.aliases[..] {
+        [] => entry.summary.clone(),
+        aliases => format!("{} (also named {})", entry.summary, aliases.join(", ")),
+    }
+}
+
+/// The sentence that says whose other name was given; empty if none was.
+fn alias_of(listed: &[Listed], arguments: &List) -> String {
+    match (listed, arguments.name.as_deref()) {
+        ([entry], Some(given)) if entry.aliases.contains(&given) => {
+            format!("{given} is another name of the {} {}.\n\n", arguments.what.kind(), entry.name)
+        }
+        _ => String::new(),
+    }
 }
 
 /// The part that `arguments` name, or all.
@@ -112,7 +134,7 @@ pub fn run(arguments: &List) -> Result<()> {
 /// There is no part of this name.
 fn chosen<T>(all: Vec<T>, arguments: &List, name: impl Fn(&T) -> &str) -> Result<Vec<T>, UsageError> {
     let Some(given) = arguments.name.as_deref() else { return Ok(all) };
-    let alias = schedulers::registry::ALIASES.iter().find(|(alias, _)| *alias == given);
+    let alias = ALIASES.iter().find(|(alias, _)| *alias == given);
     let real = alias.filter(|_| arguments.what == ListWhat::Schedulers).map_or(given, |&(_, real)| real);
     let near = nearest(given, all.iter().map(&name));
     let found: Vec<T> = all.into_iter().filter(|part| name(part) == real).collect();
@@ -128,10 +150,16 @@ fn schedulers() -> Vec<Listed> {
         name: entry.name.to_owned(),
         summary: entry.summary.to_owned(),
         remark: entry.origin.to_owned(),
+        aliases: aliases(entry.name),
         tunables: tunables(entry.tunables, &|tunable| tunable.default.to_owned()),
         ..Listed::default()
     };
     SCHEDULERS.iter().map(listed).collect()
+}
+
+/// The other names of a scheduler.
+fn aliases(name: &str) -> Vec<&'static str> {
+    ALIASES.iter().filter(|(_, real)| *real == name).map(|(alias, _)| *alias).collect()
 }
 
 fn predictors() -> Vec<Listed> {
@@ -178,8 +206,7 @@ fn workloads() -> Result<Vec<Listed>> {
     for (name, text) in description::PRESETS {
         let description::Description { name, summary, source, guests } = description::Description::parse(name, text)?;
         let guests = guests.into_iter().map(guest).collect();
-        let (tunables, layers) = (Vec::new(), Vec::new());
-        listed.push(Listed { name, summary, remark: source, tunables, layers, guests, is_profile: false });
+        listed.push(Listed { name, summary, remark: source, guests, ..Listed::default() });
     }
     Ok(listed)
 }
@@ -246,15 +273,7 @@ fn drives() -> Vec<Listed> {
             |tunable: &Tunable| settings.get(tunable.name).map_or(tunable.default, |(value, _)| value).to_owned();
         let mut tunables = tunables(&model.all_tunables(), &value);
         tunables.extend(listed_parts(&*description));
-        Some(Listed {
-            name,
-            summary,
-            remark: validation,
-            tunables,
-            layers: Vec::new(),
-            guests: Vec::new(),
-            is_profile: true,
-        })
+        Some(Listed { name, summary, remark: validation, tunables, is_profile: true, ..Listed::default() })
     };
     let model = |model: &drive_models::ModelRow| {
         let mut tunables = tunables(&model.all_tunables(), &|tunable| tunable.default.to_owned());
@@ -264,9 +283,7 @@ fn drives() -> Vec<Listed> {
             summary: model.summary.to_owned(),
             remark: "a model with default settings, not a real drive".to_owned(),
             tunables,
-            layers: Vec::new(),
-            guests: Vec::new(),
-            is_profile: false,
+            ..Listed::default()
         }
     };
     PROFILES.iter().filter_map(profile).chain(MODELS.iter().map(model)).collect()

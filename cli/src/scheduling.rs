@@ -18,12 +18,17 @@ pub enum Scheduling {
 }
 
 impl Scheduling {
-    /// A stage with default limits: `scheduler`, or fifo, with `depth` requests at the drive, or 1. With `stack` the
-    /// layers of that stack instead.
+    /// A stage with default limits: `scheduler`, or fifo, with `depth` requests at the drive, or the `queue_depth` of the
+    /// drive. With `stack` the layers of that stack instead.
     ///
     /// # Errors
     /// A stack together with a scheduler or a depth, a depth of 0, a scheduler or stack that cannot be built.
-    pub fn new(scheduler: Option<&str>, depth: Option<u32>, stack: Option<&str>) -> Result<Scheduling, UsageError> {
+    pub fn new(
+        scheduler: Option<&str>,
+        depth: Option<u32>,
+        queue_depth: u32,
+        stack: Option<&str>,
+    ) -> Result<Scheduling, UsageError> {
         let usage = |problem: &dyn fmt::Display| UsageError(problem.to_string());
         if let Some(stack) = stack {
             if scheduler.is_some() || depth.is_some() {
@@ -39,7 +44,7 @@ impl Scheduling {
         }
         let scheduler: Spec = scheduler.unwrap_or("fifo").parse().map_err(|error| usage(&error))?;
         schedulers::build(&scheduler).map_err(|error| usage(&error))?;
-        Ok(Scheduling::Stage { scheduler, limits: Limits { depth: depth.unwrap_or(1), ..Limits::default() } })
+        Ok(Scheduling::Stage { scheduler, limits: Limits { depth: depth.unwrap_or(queue_depth), ..Limits::default() } })
     }
 }
 

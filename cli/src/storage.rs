@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result};
+use drive_models::BuiltDrive;
 use predictors::check::{REPLAYED_BEHIND, REPLAYED_ON};
 use predictors::synthetic::{Ran, Tap};
 use replay::host::Single;
@@ -26,7 +27,8 @@ pub struct Storage {
 }
 
 impl Storage {
-    /// `drive` behind a stage, of `scheduler` (fifo) and `depth` (1), or behind the layers of `stack`.
+    /// `drive` behind a stage, of `scheduler` (fifo) and `depth` (what the drive's queue holds), or behind the layers of
+    /// `stack`.
     ///
     /// # Errors
     /// As [`Scheduling::new`]; a drive that cannot be built.
@@ -36,9 +38,10 @@ impl Storage {
         depth: Option<u32>,
         stack: Option<&str>,
     ) -> Result<Storage, UsageError> {
-        let scheduling = Scheduling::new(scheduler, depth, stack)?;
-        let capacity = || -> Result<Sectors> { Ok(drive_models::build(&drive.parse()?)?.drive.capacity()) };
-        let capacity = capacity().map_err(|problem| UsageError(problem.to_string()))?;
+        let build = || -> Result<BuiltDrive> { Ok(drive_models::build(&drive.parse()?)?) };
+        let built = build().map_err(|problem| UsageError(problem.to_string()))?;
+        let scheduling = Scheduling::new(scheduler, depth, built.queue_depth(), stack)?;
+        let capacity = built.drive.capacity();
         Ok(Storage { drive, scheduling, capacity })
     }
 

@@ -73,7 +73,13 @@ fn missing_file_is_answered_by_files_with_similar_names() {
 fn list_shows_one_part_by_its_name() {
     let text = stdout(&["list", "schedulers", "cats"]);
     assert!(text.contains("cats:read_delay=") && !text.contains("deadline:"), "{text}");
-    assert!(stdout(&["list", "schedulers", "noop"]).contains("│ fifo"), "an alias names the same part");
+    let alias = stdout(&["list", "schedulers", "clook"]);
+    assert!(
+        alias.starts_with("clook is another name of the scheduler cscan.\n") && alias.contains("│ cscan"),
+        "{alias}"
+    );
+    assert!(!stdout(&["list", "schedulers", "cscan"]).starts_with("cscan is"));
+    assert_eq!(json(&["list", "schedulers", "clook"])[0]["aliases"], serde_json::json!(["clook"]));
     let drive = stdout(&["list", "drives", "cheetah-15k4"]);
     assert!(drive.contains("cheetah-15k4:a=4.25ms"), "the values of the profile: {drive}");
     assert_eq!(json(&["list", "formats", "blktrace"]).as_array().unwrap().len(), 1);

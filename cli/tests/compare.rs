@@ -283,6 +283,30 @@ fn decision_log_holds_every_decision() {
 }
 
 #[test]
+fn files_in_the_folders_of_a_comparison_are_overwritten_with_force_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let mail = sample("mail.parquet");
+    let compare = ["compare", &mail, "--pacing", "closed", "--limit", "100", "--schedulers", "fifo,sstf"];
+    for (option, file) in [("--decision-log", "1-sstf.tsv"), ("--series", "1-sstf.parquet")] {
+        let path = folder.path().join(file);
+        std::fs::write(&path, "kept").unwrap();
+        let arguments = [&compare[..], &[option, folder.path().to_str().unwrap()]].concat();
+        let (code, message) = failure(&arguments);
+        let named = message.contains(file) && message.contains("--force") && message.contains(option);
+        assert!(code == 1 && named, "{message}");
+        assert_eq!(std::fs::read(&path).unwrap(), b"kept");
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1, "nothing else was written");
+        stdout(&[&arguments[..], &["--force"]].concat());
+        assert_ne!(std::fs::read(&path).unwrap(), b"kept");
+        for entry in std::fs::read_dir(folder.path()).unwrap() {
+            std::fs::remove_file(entry.unwrap().path()).unwrap();
+        }
+    }
+    let (code, message) = failure(&[&compare[..], &["--force"]].concat());
+    assert!(code == 2 && message.contains("--decision-log"), "--force needs a file to write: {message}");
+}
+
+#[test]
 fn drives_are_compared_side_by_side() {
     let arguments = ["compare", &sample("web.parquet"), "--pacing", "closed", "--limit", "1000", "--schedulers"];
     let drives = ["deadline,cats", "--drive", "cheetah-15k4", "--drive", "nvme-ssd"];

@@ -101,6 +101,8 @@ fn several_drives_are_answered_one_by_one() {
     let mail = sample("mail.parquet");
     let on = |schedulers: &str| {
         let drives = ["--drive", "cheetah-15k4", "--drive", "sata-7200", "--limit", "2000", "--pacing", "closed"];
+        // At the depth of its queue, the order of the second drive hides that of the scheduler.
+        let drives = [&drives[..], &["--depth", "1"]].concat();
         stdout(&[&["compare", &mail, "--schedulers", schedulers], &drives[..]].concat())
     };
     let text = on("fifo,satf,read-priority");
@@ -111,6 +113,47 @@ fn several_drives_are_answered_one_by_one() {
     }
     // With one scheduler the choice is between the drives.
     assert!(on("fifo").lines().next().unwrap().contains("cheetah-15k4 fifo is best"), "{}", on("fifo"));
+}
+
+#[test]
+fn depth_is_that_of_each_drives_queue_unless_given() {
+    let mail = sample("mail.parquet");
+    let compare = ["compare", &mail, "--limit", "300", "--pacing", "closed", "--schedulers", "none"];
+    let depth = |more: &[&str]| json(&[&compare[..], more].concat())["provenance"]["options"]["depth"].clone();
+    assert_eq!(depth(&["--drive", "cheetah-15k4"]), "1");
+    assert_eq!(depth(&["--drive", "sata-ssd"]), "32");
+    assert_eq!(depth(&["--drive", "sata-ssd", "--depth", "4"]), "4");
+    let drives = ["--drive", "sata-7200", "--drive", "nvme-ssd", "--drive", "cheetah-15k4"];
+    assert_eq!(depth(&drives), "32 / 1023 / 1");
+    let text = stdout(&[&compare[..], &drives].concat()).split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(text.contains("depth 32 / 1023 / 1;"), "{text}");
+    // The stage that is replayed is the one that is stated.
+    let ssd =
+        ["compare", &mail, "--schedulers", "none", "--drive", "sata-ssd", "--pacing", "asap=64", "--limit", "3000"];
+    let iops = |depth: &[&str]| json(&[&ssd[..], depth].concat())["runs"][0]["all"]["iops"].as_f64().unwrap();
+    assert_eq!(iops(&[]), iops(&["--depth", "32"]));
+    assert!(iops(&[]) > 2.0 * iops(&["--depth", "1"]), "one request at a time leaves an SSD idle");
+}
+
+#[test]
+fn cost_for_a_vm_says_over_how_many_requests_it_is() {
+    let (mail, web) = (sample("mail.parquet"), format!("web={}@64g", sample("web.parquet")));
+    let compare =
+        ["compare", &mail, "--vm", &web, "--schedulers", "cats,fifo", "--pacing", "closed", "--limit", "8000"];
+    let cost = |more: &[&str]| {
+        let text = stdout(&[&compare[..], &["--per-vm"], more].concat());
+        let text = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+        text[..text.find("Response times").unwrap()].to_owned()
+    };
+    let served = |until: &str| {
+        let result = json(&[&compare[..], &["--per-vm", "--until", until]].concat());
+        [0, 1].map(|run| result["runs"][run]["vms"][0]["write"]["requests"].as_u64().unwrap())
+    };
+    let (first, last) = (served("first"), served("last"));
+    assert!(first[0] != first[1] && last[0] == last[1], "{first:?} {last:?}");
+    let of_vm = cost(&["--until", "first"]);
+    assert!(of_vm.contains(&format!("over {} requests instead of", first[0])), "{first:?}: {of_vm}");
+    assert!(!cost(&["--until", "last"]).contains(" requests instead of"));
 }
 
 #[test]

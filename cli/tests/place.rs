@@ -149,6 +149,22 @@ fn limits_that_the_replay_breaks_end_with_code_3_whatever_the_forecast_says() {
 }
 
 #[test]
+fn percentile_that_too_few_reads_support_is_not_printed_and_a_limit_on_it_is_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("plan.toml");
+    let of_mail = |end: &str| {
+        std::fs::write(&path, plan().replace("\"45s\"", end)).unwrap();
+        let text = printed(&path).0;
+        let row = text.lines().find(|line| line.contains("┆ mail")).unwrap().to_owned();
+        (row.split('┆').nth(4).unwrap().trim().to_owned(), text.contains("read_p99 of mail rests on "))
+    };
+    let (few, noted) = of_mail("\"15500ms\"");
+    assert!(few == "– / – / –" && noted, "{few}");
+    let (many, noted) = of_mail("\"45s\"");
+    assert!(!many.contains('–') && many.ends_with("ms") && !noted, "{many}");
+}
+
+#[test]
 fn limit_that_a_vm_breaks_even_alone_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let plan = |limit: &str| plan().replace("read_p99 = \"200ms\"", &format!("read_p99 = \"{limit}\""));

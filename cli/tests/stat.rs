@@ -58,6 +58,63 @@ fn a_capture_and_its_converted_trace_have_the_same_figures() {
 }
 
 #[test]
+fn a_window_has_the_figures_of_a_trace_that_was_cut_there() {
+    let folder = tempfile::tempdir().unwrap();
+    let (cut, whole) = (folder.path().join("cut.parquet"), folder.path().join("whole.parquet"));
+    let (cut, whole) = (cut.display().to_string(), whole.display().to_string());
+    let capture = capture("virtio-file");
+    text(&["convert", &capture, &whole]);
+    for window in [&["--start", "100ms", "--end", "350ms"][..], &["--start", "50ms", "--limit", "200"]] {
+        text(&[&["convert", &capture, &cut, "--force"], window].concat());
+        let expected = json(&[&cut]);
+        let requests = expected["trace"]["requests"].as_u64().unwrap();
+        assert!(requests > 100 && requests < json(&[&whole])["trace"]["requests"].as_u64().unwrap());
+        for input in [&capture, &whole] {
+            let measured = json(&[&[input.as_str()], window].concat());
+            for part in ["arrivals", "device_requests", "stages", "queues", "arrival_queues", "seeks"] {
+                // The events of the capture count to the end of the window only, so that its span is another.
+                let (mut measured, mut expected) = (measured[part].clone(), expected[part].clone());
+                [&mut measured, &mut expected].into_iter().for_each(without_means_over_time);
+                // A record does not say whether it was merged, and i2d leaves merged arrivals out.
+                let known = expected.as_object().unwrap().keys().filter(|name| *name != "i2d");
+                known.for_each(|name| assert_eq!(measured[name], expected[name], "{input} {window:?} {part} {name}"));
+            }
+            assert_eq!(measured["trace"]["requests"], requests);
+            assert_eq!(measured["first_arrival_ns"], expected["first_arrival_ns"]);
+            let text = text(&[&["stat", input.as_str()], window].concat());
+            assert!(text.contains("only requests that arrived from "), "{text}");
+        }
+    }
+}
+
+/// Removes what depends on the first and last time of a trace.
+fn without_means_over_time(figures: &mut Value) {
+    let Some(figures) = figures.as_object_mut() else { return };
+    for name in ["requests_per_s", "bytes_per_s", "mean", "busy_share", "time_at_length_ns"] {
+        figures.remove(name);
+    }
+    figures.values_mut().for_each(without_means_over_time);
+}
+
+#[test]
+fn events_of_windows_that_follow_one_another_add_up_to_the_capture() {
+    let count = |arguments: &[&str]| {
+        let figures = json(arguments);
+        let events = figures["events"].as_object().unwrap().clone();
+        let read = |of: &Value| of["read"]["events"].as_u64().unwrap() + of["write"]["events"].as_u64().unwrap();
+        events.iter().map(|(name, of)| (name.clone(), read(of))).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let capture = capture("virtio-file");
+    let whole = count(&[&capture]);
+    let mut sum = count(&[&capture, "--end", "200ms"]);
+    assert_ne!(sum, whole);
+    for (name, events) in count(&[&capture, "--start", "200ms"]) {
+        *sum.entry(name).or_default() += events;
+    }
+    assert_eq!(sum, whole);
+}
+
+#[test]
 fn figures_are_those_of_the_capture() {
     // Beginning of a capture; the numbers are from blkparse's text of it.
     let figures = json(&[&capture("virtio-mail")]);

@@ -28,9 +28,12 @@ fn error(arguments: &[&str]) -> String {
 fn options_are_those_of_the_help() {
     let folder = tempfile::tempdir().unwrap();
     let (mail, web, output) = (sample("mail.parquet"), sample("web.parquet"), folder.path().join("out.csv"));
+    let capture = [env!("CARGO_MANIFEST_DIR"), "../traces/tests/data/blktrace/virtio-file.blktrace.0.gz"].join("/");
     for arguments in [
         vec!["compare", &mail, "--from", "1h"],
         vec!["predict", &mail, &web, "--start", "1h"],
+        vec!["stat", &mail, "--start", "1h"],
+        vec!["stat", &capture, "--start", "1h"],
         vec!["convert", &mail, output.to_str().unwrap(), "--start", "1h"],
     ] {
         let said = error(&arguments);

@@ -20,6 +20,9 @@ pub struct ModelRow {
     pub tunables: &'static [Tunable],
     /// Whether its drives serve one request at a time. They get the tunables of a tagged queue, [`queued::TUNABLES`].
     pub one_at_a_time: bool,
+    /// How many requests its drives hold at once, with these settings: the depth of a stage that keeps them busy, as a
+    /// kernel learns it from a device. [`queue_of_one_at_a_time`] for drives that serve one request at a time.
+    pub queue_depth: fn(&Settings) -> u32,
     /// Whether its drives turn, as far as a kernel would know (`queue/rotational`). False where profiles hold measured
     /// times only.
     pub is_rotational: bool,
@@ -38,6 +41,11 @@ pub struct ModelRow {
 /// None.
 pub fn never_contradict(_: &Settings) -> Result<(), Contradiction> {
     Ok(())
+}
+
+/// The `queue_depth` of a model whose drives serve one request at a time: that of the tagged queue, or 1 without one.
+pub fn queue_of_one_at_a_time(settings: &Settings) -> u32 {
+    settings.count("queue_depth").max(1) as u32
 }
 
 impl ModelRow {

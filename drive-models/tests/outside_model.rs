@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
-use drive_models::model_row::never_contradict;
+use drive_models::model_row::{never_contradict, queue_of_one_at_a_time};
 use drive_models::single_server::{Service, ServiceModel};
 use drive_models::{
     BuildError, DriveDescription, DriveError, DriveModel, ModelRow, PartBuilder, ProfileError, Registry, Section,
@@ -20,6 +20,7 @@ const DRUM: ModelRow = ModelRow {
     summary: "a head for each track",
     tunables: &[Tunable::new("turn", Unit::Time, "20ms", "one turn").within(2, 1_000_000_000)],
     one_at_a_time: true,
+    queue_depth: queue_of_one_at_a_time,
     is_rotational: true,
     check: never_contradict,
     sections: &[Section::of::<DrumText>("drum")],

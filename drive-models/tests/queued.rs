@@ -222,6 +222,35 @@ fn only_drives_that_serve_one_at_a_time_have_such_a_queue() {
     assert_eq!(refused, "fixed:queue_order=`sstf` is not fifo|look|satf");
 }
 
+#[test]
+fn queue_depth_is_what_a_drive_holds_at_once() {
+    for (spec, depth) in [
+        ("cheetah-15k4", 1),
+        ("cheetah-15k5", 1),
+        ("cheetah-15k5:queue_depth=16", 16),
+        ("sata-7200", 32),
+        ("sata-ssd", 32),
+        ("nvme-ssd", 1023),
+        ("nvme-ssd:depth=8", 8),
+        ("qemu-virtio", 37),
+        ("ds8700-raid5-7", 32),
+        ("throttle", 1),
+    ] {
+        assert_eq!(build(&spec.parse().unwrap()).unwrap().queue_depth(), depth, "{spec}");
+    }
+    // Drives that refuse a request when they are full hold exactly that many.
+    for spec in ["sata-7200", "sata-ssd", "nvme-ssd", "qemu-virtio"] {
+        let mut built = build(&spec.parse().unwrap()).unwrap();
+        let read = |id: u32| request(Operation::Read, u64::from(id) * 8, 8);
+        let mut held = 0;
+        while built.drive.accepts(&read(held)) {
+            built.drive.submit(Timestamp::ZERO, RequestId(held), &read(held));
+            held += 1;
+        }
+        assert_eq!(held, built.queue_depth(), "{spec}");
+    }
+}
+
 /// Action, request, and time in ms.
 type Heard = (&'static str, u32, u64);
 

@@ -195,6 +195,9 @@ pub fn mean(forecasts: &[Forecast]) -> Forecast {
         write_iops: each(|forecast| &forecast.write_iops),
         read_percentiles_ns: named(|forecast| &forecast.read_percentiles_ns),
         write_percentiles_ns: named(|forecast| &forecast.write_percentiles_ns),
+        // A mean of means: no percentile of it rests on a number of requests.
+        read_requests: Vec::new(),
+        write_requests: Vec::new(),
         intervals_90: stated.then(|| Intervals {
             read_response_ns: intervals(|intervals| &intervals.read_response_ns),
             write_response_ns: intervals(|intervals| &intervals.write_response_ns),

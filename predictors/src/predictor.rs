@@ -173,6 +173,8 @@ pub struct OperationForecast {
     pub response_ns: Option<f64>,
     /// Percentiles of the response time in the order of [`FORECAST_PERCENTILES`], ns.
     pub percentiles_ns: [Option<f64>; FORECAST_PERCENTILES.len()],
+    /// Requests that were measured; `None` of figures that were not.
+    pub requests: Option<u64>,
     /// How far the figures may be off, if the method states it.
     pub spread: Option<Spread>,
 }
@@ -205,6 +207,7 @@ impl OperationForecast {
             iops: any.then_some(operation.iops),
             response_ns: operation.response_ns.filter(|_| any),
             percentiles_ns: FORECAST_PERCENTILES.map(|named| percentile(named).filter(|_| any)),
+            requests: Some(operation.requests),
             spread: None,
         }
     }
@@ -234,6 +237,7 @@ impl From<&Forecast> for Consolidation {
     fn from(forecast: &Forecast) -> Consolidation {
         type Named = BTreeMap<String, Vec<Option<f64>>>;
         let at = |figures: &[Option<f64>], index: usize| figures.get(index).copied().flatten();
+        let at_count = |counts: &[Option<u64>], index: usize| counts.get(index).copied().flatten();
         let percentiles = |named: &Named, index: usize| {
             FORECAST_PERCENTILES.map(|(_, name)| named.get(name).and_then(|figures| at(figures, index)))
         };
@@ -242,12 +246,14 @@ impl From<&Forecast> for Consolidation {
                 iops: at(&forecast.read_iops, index),
                 response_ns: at(&forecast.read_response_ns, index),
                 percentiles_ns: percentiles(&forecast.read_percentiles_ns, index),
+                requests: at_count(&forecast.read_requests, index),
                 spread: None,
             },
             writes: OperationForecast {
                 iops: at(&forecast.write_iops, index),
                 response_ns: at(&forecast.write_response_ns, index),
                 percentiles_ns: percentiles(&forecast.write_percentiles_ns, index),
+                requests: at_count(&forecast.write_requests, index),
                 spread: None,
             },
         };
@@ -286,6 +292,8 @@ impl Consolidation {
             write_iops,
             read_percentiles_ns: self.percentiles(|vm| &vm.reads),
             write_percentiles_ns: self.percentiles(|vm| &vm.writes),
+            read_requests: self.requests(|vm| &vm.reads),
+            write_requests: self.requests(|vm| &vm.writes),
             intervals_90: self.intervals(),
             total_read_iops: reads,
             total_write_iops: writes,
@@ -302,6 +310,12 @@ impl Consolidation {
             ((*name).to_owned(), each.collect::<Vec<Option<f64>>>())
         });
         named.filter(|(_, each)| each.iter().any(Option::is_some)).collect()
+    }
+
+    /// The requests that were measured; empty of figures that were not.
+    fn requests(&self, of: fn(&VmForecast) -> &OperationForecast) -> Vec<Option<u64>> {
+        let measured = self.vms.iter().any(|vm| of(vm).requests.is_some());
+        if measured { self.vms.iter().map(|vm| of(vm).requests).collect() } else { Vec::new() }
     }
 
     fn intervals(&self) -> Option<Intervals> {

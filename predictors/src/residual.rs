@@ -159,6 +159,7 @@ fn scaled(forecast: OperationForecast, response: f64, iops: f64, spread: Spread)
         iops: forecast.iops.map(|figure| figure * iops),
         response_ns: forecast.response_ns.map(|figure| figure * response),
         percentiles_ns: forecast.percentiles_ns.map(|figure| figure.map(|figure| figure * response)),
+        requests: None,
         spread: Some(spread),
     }
 }

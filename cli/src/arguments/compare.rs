@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use super::picture::OUTPUTS;
 use super::{Picture, Replaying, Stack, Workloads};
 use crate::output_format::OutputFormat;
 
@@ -40,7 +41,7 @@ pub struct Compare {
     #[command(flatten)]
     pub picture: Picture,
     /// Folder for the decision logs: one file per scheduler with each of its decisions
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", group = OUTPUTS)]
     pub decision_log: Option<PathBuf>,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]

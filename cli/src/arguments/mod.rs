@@ -37,7 +37,7 @@ pub use picture::Picture;
 pub use place::Place;
 pub use predict::Predict;
 pub use reading::{Reading, Window};
-pub use replay::{Backend, Replay};
+pub use replay::{Backend, DEVICE_QUEUE_DEPTH, Replay};
 pub use replaying::{Replaying, Until};
 pub use reproduce::Reproduce;
 pub use serve::{Serve, ServeMap, ServeVmBy, Urgency};
@@ -165,9 +165,10 @@ fn of_replay(argument: clap::Arg) -> clap::Arg {
     argument.long("trace-device")
 }
 
-/// The default depth on a real device, which has a queue of its own.
+/// The depth on a real device, which has a queue of its own.
 fn deep(argument: clap::Arg) -> clap::Arg {
-    argument.default_value("1024").help("Most requests in flight at the device")
+    let help = format!("Most requests in flight at the device [default: {DEVICE_QUEUE_DEPTH}]");
+    argument.help(help.clone()).long_help(help)
 }
 
 /// The usage with the names of the papers, which clap prints if the paper is missing.

@@ -62,7 +62,7 @@ pub struct ReplayedOn {
     /// Scheduler in front of the drive [default: fifo]
     #[arg(long, requires = "drive", conflicts_with = "stack")]
     pub scheduler: Option<String>,
-    /// Most requests in flight at the drive [default: 1]
+    /// Most requests in flight at the drive [default: as many as its queue holds]
     #[arg(long, requires = "drive", conflicts_with = "stack", value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
     /// Stack in front of the drive instead of a scheduler: a built-in stack, a TOML file or a line, as in `iocast

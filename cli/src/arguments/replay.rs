@@ -9,6 +9,9 @@ use crate::output_format::OutputFormat;
 use crate::replay::engines::EngineArgument;
 use crate::replay::throttle::KRule;
 
+/// The depth of a replay on a device without `--depth`: the device's own queue is the limit.
+pub const DEVICE_QUEUE_DEPTH: u32 = 1024;
+
 #[derive(Debug, Args)]
 pub struct Replay {
     /// Traces, one per VM; `@SIZE` puts the VM's disk at that offset on the device (web.parquet@64g)

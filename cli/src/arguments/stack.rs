@@ -6,6 +6,8 @@ use clap::Args;
 use traces::Nanos;
 use traces::quantity::parse_nanos;
 
+use super::picture::OUTPUTS;
+
 /// The stack of layers, and the series of each VM's share.
 #[derive(Clone, Debug, Args)]
 pub struct Stack {
@@ -24,7 +26,7 @@ pub struct Stack {
     #[arg(id = "in", long = "in", value_name = "LAYER", requires = "stacks")]
     pub layer: Option<String>,
     /// Folder for a Parquet file per column of the result, with each VM's figures per interval
-    #[arg(long, value_name = "FOLDER")]
+    #[arg(long, value_name = "FOLDER", group = OUTPUTS)]
     pub series: Option<PathBuf>,
     /// Length of an interval of --series, and of the intervals over which --stack computes fairness
     #[arg(long, value_parser = parse_interval, default_value = "1s", value_name = "TIME")]

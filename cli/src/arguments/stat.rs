@@ -6,7 +6,7 @@ use clap::Args;
 use traces::Nanos;
 use traces::quantity::parse_nanos;
 
-use super::Reading;
+use super::{Reading, Window};
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
@@ -15,6 +15,8 @@ pub struct Stat {
     pub input: PathBuf,
     #[command(flatten)]
     pub reading: Reading,
+    #[command(flatten)]
+    pub window: Window,
     /// Parquet file to write: one row per interval with requests, bytes, times and queue lengths
     #[arg(long, value_name = "FILE")]
     pub series: Option<PathBuf>,

@@ -3,14 +3,14 @@
 use drive_models::calibration::dependence::SHARE_MIN;
 use traces::results::calibration::{Calibration, Dependence, FitResult, Goodness, Parameter};
 
-use crate::output::{Table, terminal_width, wrapped};
+use crate::output::{Table, width, wrapped};
 use crate::output_format::OutputFormat;
 
 /// Number of points of the seek curve that are printed; the profile has all.
 const SEEKS_PRINTED: usize = 6;
 
 pub fn render(calibration: &Calibration, format: OutputFormat) -> String {
-    let width = terminal_width().map_or(usize::MAX, usize::from);
+    let width = width();
     let paragraph = |text: &str| wrapped(text, width);
     let mut text = paragraph(&format!(
         "Calibrated on {} reads of {}, {} sectors; {} generator, seed {}.",

@@ -44,6 +44,15 @@ impl Figure {
         Some(Figure { name: format!("{name}, mean response"), value, text: span(value), more_is_better: false })
     }
 
+    /// Says over how many requests it is, if it is compared with a figure over another number of them (`[own, others]`).
+    /// VMs are measured until the first has no more arrivals; until then, each scheduler serves another number.
+    fn over_requests(self, [own, others]: [u64; 2]) -> Figure {
+        if own.abs_diff(others) as f64 <= EQUAL * own.max(others) as f64 {
+            return self;
+        }
+        Figure { text: format!("{} over {own} requests", self.text), ..self }
+    }
+
     /// This figure over that of `other`.
     fn over(&self, other: &Figure) -> Option<f64> {
         (other.value > 0.0).then(|| self.value / other.value)
@@ -149,7 +158,11 @@ fn cost(run: &Run, base: &Run) -> Option<String> {
         for (name, class) in [("reads", [&ours.read, &theirs.read]), ("writes", [&ours.write, &theirs.write])] {
             let name = format!("VM {}'s {name}", ours.vm);
             let [ours, theirs] = class.map(|class| Figure::response(&name, class));
-            pair(ours, theirs);
+            let requests = class.map(|class| class.requests);
+            pair(
+                ours.map(|of| of.over_requests(requests)),
+                theirs.map(|of| of.over_requests([requests[1], requests[0]])),
+            );
         }
         let name = format!("VM {}'s throughput", ours.vm);
         pair(Some(Figure::throughput(&name, &ours.all)), Some(Figure::throughput(&name, &theirs.all)));

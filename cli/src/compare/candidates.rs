@@ -1,5 +1,7 @@
 //! The columns of a comparison: schedulers, stacks, or schedulers in one layer of stacks.
 
+use std::path::{Path, PathBuf};
+
 use anyhow::{Result, ensure};
 use replay::stack::StackSpec;
 use traces::results::Part;
@@ -72,11 +74,11 @@ impl Candidate {
         Ok(super::part(&self.label, built.entry.name, &built.settings))
     }
 
-    /// The name of its files, without ending.
-    pub fn file_stem(&self, index: usize) -> String {
+    /// The path of its file with this `ending` in `folder`.
+    pub fn file(&self, folder: &Path, index: usize, ending: &str) -> PathBuf {
         let [short, _] = self.names();
         let name = self.scheduler().map_or(short, |scheduler| scheduler.name.clone());
-        format!("{index}-{}", name.replace('/', "+"))
+        folder.join(format!("{index}-{}.{ending}", name.replace('/', "+")))
     }
 }
 
@@ -108,17 +110,15 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
         .map(|text| StackSpec::of(text))
         .collect::<Result<Vec<StackSpec>, _>>()
         .map_err(UsageError::from_display)?;
+    let built = drive_models::build(drive).map_err(UsageError::from_display)?;
     let specs = match (&arguments.schedulers, stacks.is_empty()) {
         (None, true) if drive.name.starts_with("cheetah") => schedulers(OF_PAPERS)?,
-        (None, true) => {
-            let turns = drive_models::build(drive).map_err(UsageError::from_display)?.model.is_rotational;
-            schedulers(if turns { OF_LINUX_SPINNING } else { OF_LINUX })?
-        }
+        (None, true) => schedulers(if built.model.is_rotational { OF_LINUX_SPINNING } else { OF_LINUX })?,
         (None, false) => Vec::new(),
         (Some(list), _) => schedulers(list)?,
     };
     if stacks.is_empty() {
-        let limits = arguments.replaying.stage.limits();
+        let limits = arguments.replaying.stage.limits(built.queue_depth());
         let stage = |scheduler| Candidate::new(Scheduling::Stage { scheduler, limits }, 0, false);
         return labelled(specs.into_iter().map(stage).collect(), false);
     }
@@ -180,7 +180,7 @@ fn schedulers(list: &str) -> Result<Vec<Spec>> {
 
 /// A shipped stack's name, a file's name without its folder and ending, or the schedulers of a line.
 fn short_name(stack: &StackSpec) -> String {
-    let path = std::path::Path::new(&stack.name);
+    let path = Path::new(&stack.name);
     if path.extension().is_some_and(|extension| extension == "toml") {
         return path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
     }

@@ -25,7 +25,7 @@ use replay::host::Single;
 use replay::overload::{Overload, Verdict};
 use replay::sources::{TimeWindow, TraceRead};
 use replay::stack::Shares;
-use replay::{DecisionLog, Ended, Engine, Host, Metrics, Stage};
+use replay::{DecisionLog, Ended, Engine, Host, Limits, Metrics, Stage};
 use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
 use traces::spec::{Settings, Spec};
@@ -37,6 +37,7 @@ use observers::{Log, Observers};
 
 use crate::arguments::{Compare, Pacing};
 use crate::error::UsageError;
+use crate::files::refuse_existing;
 use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
 use crate::output_format::OutputFormat;
@@ -53,6 +54,8 @@ struct Setup<'a> {
     load: Load,
     options: ReadOptions,
     window: TimeWindow,
+    /// The limits of its stage, if there is no stack.
+    limits: Limits,
 }
 
 /// A replay that is about to begin.
@@ -78,9 +81,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
     let candidates = candidates::of(arguments, &drives)?;
     let baseline = candidates::baseline(arguments.baseline.as_deref(), &candidates)?;
     let setups: Vec<Setup<'_>> = drives.into_iter().map(|drive| Setup::new(arguments, drive)).collect::<Result<_>>()?;
-    for folder in [&arguments.decision_log, &arguments.stack.series].into_iter().flatten() {
-        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
-    }
+    create_folders(arguments, &candidates)?;
     if arguments.stack.series.is_some() {
         remove_unfinished_outputs()?;
     }
@@ -99,6 +100,23 @@ pub fn run(arguments: &Compare) -> Result<()> {
         OutputFormat::Json => output::print_json(&comparison),
         format => output::print(&tables::render(&comparison, format, arguments.details)),
     }
+}
+
+/// Creates the folders of the files that each replay writes, in which no such file may lie without `--force`.
+fn create_folders(arguments: &Compare, candidates: &[Candidate]) -> Result<()> {
+    let folders = [
+        (&arguments.decision_log, LOG_ENDING, "another --decision-log"),
+        (&arguments.stack.series, SERIES_ENDING, "another --series"),
+    ];
+    for (folder, ending, alternative) in folders {
+        let Some(folder) = folder else { continue };
+        if !arguments.picture.force {
+            let path = |(index, candidate): (usize, &Candidate)| candidate.file(folder, index, ending);
+            refuse_existing(&candidates.iter().enumerate().map(path).collect::<Vec<PathBuf>>(), alternative)?;
+        }
+        std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
+    }
+    Ok(())
 }
 
 /// Runs all replays, several at a time. The number of threads changes neither their order nor their bytes.
@@ -128,7 +146,7 @@ fn compare(setups: &[Setup<'_>], replayed: Vec<Replayed>, baseline: Option<Strin
         traces,
         workloads,
         drives: setups.iter().map(|setup| setup.part.clone()).collect(),
-        options: setups[0].effective_options(),
+        options: options::of_all(setups),
     };
     let mut runs: Vec<Run> = replayed.into_iter().map(|replayed| replayed.run).collect();
     if let Some(base) = runs.iter().find(|run| Some(&run.scheduler.name) == baseline.as_ref()).cloned() {
@@ -146,7 +164,8 @@ impl<'a> Setup<'a> {
         let (options, window) = (arguments.replaying.reading.options(), arguments.replaying.window.checked()?);
         let load = Load::gather(arguments, &options, window, built.drive.capacity())?;
         let part = Part { name: drive.to_string(), ..drive_part(&built) };
-        Ok(Setup { arguments, drive, part, load, options, window })
+        let limits = arguments.replaying.stage.limits(built.queue_depth());
+        Ok(Setup { arguments, drive, part, load, options, window, limits })
     }
 
     fn replay(&self, index: usize, candidate: &Candidate, progress: Arc<AtomicU64>) -> Result<Replayed> {
@@ -229,7 +248,7 @@ impl<'a> Setup<'a> {
 
     fn decision_log(&self, index: usize, candidate: &Candidate) -> Result<Option<Log>> {
         let Some(folder) = &self.arguments.decision_log else { return Ok(None) };
-        let path = folder.join(format!("{}.tsv", candidate.file_stem(index)));
+        let path = candidate.file(folder, index, LOG_ENDING);
         let file = File::create(&path).with_context(|| path.display().to_string())?;
         Ok(Some(DecisionLog::new(BufWriter::new(file))))
     }
@@ -240,14 +259,16 @@ impl<'a> Setup<'a> {
         if !stack.watches_shares() {
             return Ok(None);
         }
-        let create = |folder: &PathBuf| {
-            let path = folder.join(format!("{}.parquet", candidate.file_stem(index)));
-            VmSeriesWriter::create(&path, stack.interval)
-        };
+        let create =
+            |folder: &PathBuf| VmSeriesWriter::create(&candidate.file(folder, index, SERIES_ENDING), stack.interval);
         let active = self.arguments.replaying.until.active_time(self.load.names().len());
         Ok(Some(Shares::new(stack.interval, active, stack.series.as_ref().map(create).transpose()?)))
     }
 }
+
+/// The endings of a decision log and of a series of VMs.
+const LOG_ENDING: &str = "tsv";
+const SERIES_ENDING: &str = "parquet";
 
 /// A note on bfq before a drive that turns.
 const BFQ_OF_SSDS: &str = "runs as on an SSD; on this drive Linux has bfq:rotational=on";

@@ -2,11 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use replay::Limits;
 use replay::sources::TimeWindow;
 
 use super::Setup;
 use super::load::Load;
-use crate::arguments::{MapArgument, Pacing, Reading, Replaying, Stage, Until};
+use crate::arguments::{MapArgument, Pacing, Reading, Replaying, Until};
 
 /// The options of the one stage there is without a stack.
 const OF_ONE_STAGE: &[&str] = &["max_segments", "depth", "write_depth", "look_ahead", "merge", "max_request_sectors"];
@@ -20,9 +21,9 @@ pub fn of_replay(
     map: MapArgument,
     reading: &Reading,
     window: TimeWindow,
-    stage: Stage,
+    limits: Limits,
+    max_queue: u32,
 ) -> BTreeMap<String, String> {
-    let limits = stage.limits();
     let pacing = match pacing {
         Pacing::Recorded => "recorded".to_owned(),
         Pacing::Scaled(f) => format!("scaled={}/{}", f.numerator, f.denominator),
@@ -44,7 +45,7 @@ pub fn of_replay(
         ("look_ahead", u8::from(limits.look_ahead).to_string()),
         ("merge", if limits.merge { "on" } else { "off" }.to_owned()),
         ("max_request_sectors", limits.max_sectors.to_string()),
-        ("max_queue", stage.max_queue.to_string()),
+        ("max_queue", max_queue.to_string()),
     ]
     .map(|(name, value)| (name.to_owned(), value))
     .into()
@@ -59,11 +60,23 @@ pub fn measured_until(until: Until) -> String {
     .to_owned()
 }
 
+/// Every option that applied, with its value; of one that differs between drives, the values in the order of the drives.
+pub(super) fn of_all(setups: &[Setup<'_>]) -> BTreeMap<String, String> {
+    let each: Vec<BTreeMap<String, String>> = setups.iter().map(Setup::effective_options).collect();
+    let mut options = each[0].clone();
+    for (name, value) in &mut options {
+        if each.iter().any(|other| other[name] != *value) {
+            *value = each.iter().map(|of| of[name].as_str()).collect::<Vec<&str>>().join(" / ");
+        }
+    }
+    options
+}
+
 impl Setup<'_> {
-    /// Every option that applied, with its value.
-    pub(super) fn effective_options(&self) -> BTreeMap<String, String> {
+    /// Every option that applied to the replays on this drive, with its value.
+    fn effective_options(&self) -> BTreeMap<String, String> {
         let Replaying { stage, reading, pacing, map, .. } = &self.arguments.replaying;
-        let mut options = of_replay(*pacing, *map, reading, self.window, *stage);
+        let mut options = of_replay(*pacing, *map, reading, self.window, self.limits, stage.max_queue);
         let seed = "none: arrivals are the trace's; a drive that draws times has a seed of its own";
         options.insert("seed".to_owned(), seed.to_owned());
         if self.arguments.replaying.per_vm || self.arguments.stack.watches_shares() {

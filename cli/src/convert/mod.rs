@@ -7,13 +7,13 @@ use std::path::Path;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, ensure};
-use replay::sources::{Cursor, Position, TimeWindow};
+use replay::sources::{TimeWindow, each_within};
 use traces::anonymise::Anonymiser;
 use traces::error::WriteProblem;
 use traces::formats::{self, Created, Format, parquet};
 use traces::input::is_reopenable;
 use traces::trace::{ReadOptions, TraceWriter, WriteOptions, Written};
-use traces::{Lba, Record, Sectors, TraceMeta, TraceReader, WriteError};
+use traces::{Lba, Sectors, TraceMeta, TraceReader, WriteError};
 
 use crate::arguments::{Convert, Window};
 use crate::error::UsageError;
@@ -51,7 +51,7 @@ pub fn run(arguments: &Convert) -> Result<()> {
     };
     // The writer begins at the first record; only then does every reader know its devices.
     let mut writer: Option<Box<dyn TraceWriter>> = None;
-    each_record(reader.as_mut(), window, |record, reader| {
+    each_within(reader.as_mut(), window, |record, reader| {
         counter.store(reader.position_bytes(), Ordering::Relaxed);
         let writer = match &mut writer {
             Some(writer) => writer,
@@ -149,27 +149,6 @@ fn with_names(error: WriteError, meta: &TraceMeta) -> anyhow::Error {
     anyhow::Error::from(error).context(format!("the trace's first devices are {}", names.join(", ")))
 }
 
-/// Calls `each` with every record within the window.
-fn each_record(
-    reader: &mut dyn TraceReader,
-    window: TimeWindow,
-    mut each: impl FnMut(&Record, &dyn TraceReader) -> Result<()>,
-) -> Result<()> {
-    let mut cursor = Cursor::default();
-    let mut taken = 0;
-    while window.limit.is_none_or(|limit| taken < limit) {
-        let Some(record) = reader.next()? else { break };
-        match cursor.position(record.request.arrival, window) {
-            Position::Before => continue,
-            Position::Within(_) => {}
-            Position::After => break,
-        }
-        taken += 1;
-        each(&record, reader)?;
-    }
-    Ok(())
-}
-
 fn anonymiser(arguments: &Convert, options: &ReadOptions, window: TimeWindow) -> Result<Option<Anonymiser>> {
     let Some(key) = &arguments.anonymise else { return Ok(None) };
     let mut anonymiser = Anonymiser::new(key.as_bytes()).map_err(UsageError::from_display)?;
@@ -182,10 +161,10 @@ fn anonymiser(arguments: &Convert, options: &ReadOptions, window: TimeWindow) ->
         );
         let mut reader = formats::open(&arguments.input, options)?;
         let (mut end, mut longest) = (Lba::ZERO, Sectors::ZERO);
-        each_record(reader.as_mut(), window, |record, _| {
+        each_within(reader.as_mut(), window, |record, _| {
             end = end.max(record.request.end());
             longest = longest.max(record.request.sectors());
-            Ok(())
+            Ok::<(), anyhow::Error>(())
         })?;
         anonymiser = anonymiser.with_addresses(end, longest)?;
     }

@@ -13,9 +13,9 @@ use predictors::synthetic::Ran;
 use predictors::{IsolatedTrace, OperationForecast, VmForecast};
 use replay::sources::{Mapping, TimeWindow};
 use report::HeatFigure;
-use traces::results::SCHEMA_VERSION;
 use traces::results::isolation::IsolationProfile;
 use traces::results::placement::{Interference, PlacedLun, PlacedVm, Placement, Share, Standing as StoredStanding};
+use traces::results::{SCHEMA_VERSION, supports_percentile};
 use traces::trace::ReadOptions;
 use traces::{Nanos, Sectors};
 
@@ -196,6 +196,7 @@ fn tell(
     let mut limits: Vec<StoredStanding> =
         placed.standings.iter().map(|standing| stored(plan, standing, replayed[standing.vm])).collect();
     limits.sort_by(|one, other| one.left().total_cmp(&other.left()));
+    notes.extend(luns.iter().flat_map(|lun| &lun.vms).filter_map(|vm| unsupported(vm, &limits)));
     notes.extend((0..plan.vms.len()).flat_map(|vm| out_of_reach(plan, exact, vm)));
     notes.extend(groups.note());
     if plan.luns.iter().any(|lun| lun.storage.is_none()) {
@@ -222,6 +223,15 @@ fn tell(
     })
 }
 
+/// A note on a limit on a 99th percentile that too few reads support.
+fn unsupported(placed: &PlacedVm, limits: &[StoredStanding]) -> Option<String> {
+    let name = place::Figure::ReadP99.name();
+    limits.iter().find(|limit| limit.vm == placed.vm && limit.figure == name)?;
+    let reads = placed.replayed.unwrap_or(placed.forecast).reads;
+    (!supports_percentile(reads, "p99"))
+        .then(|| format!("{name} of {} rests on {reads} reads, too few to support it; give longer captures", placed.vm))
+}
+
 /// The limits that a VM breaks even alone on the LUN that is best for it.
 fn out_of_reach(plan: &Plan, task: &Task<'_>, vm: usize) -> Vec<String> {
     let broken = place::best_alone(task, vm).into_iter().filter(|(_, standing)| standing.slack < 0.0);
@@ -241,6 +251,7 @@ fn share(profile: &IsolationProfile) -> Share {
         read_iops: rate(reads.iops),
         read_response_ns: reads.response_ns,
         read_p99_ns: reads.response_percentiles_ns.get("p99").map(|&p99| p99 as f64),
+        reads: reads.requests,
         write_iops: rate(writes.iops),
         write_response_ns: writes.response_ns,
     }
@@ -252,6 +263,7 @@ fn forecast_share(alone: &IsolationProfile, forecast: &VmForecast) -> Share {
         read_iops: reads.iops,
         read_response_ns: reads.response_ns,
         read_p99_ns: place::read_p99_ns(alone, forecast),
+        reads: reads.requests.unwrap_or(alone.reads.requests),
         write_iops: writes.iops,
         write_response_ns: writes.response_ns,
     }

@@ -1,8 +1,9 @@
 //! An assignment of VMs to LUNs, as tables.
 
 use traces::results::placement::{Interference, PlacedVm, Placement, Share, Standing};
+use traces::results::supports_percentile;
 
-use crate::output::{Table, terminal_width, wrapped};
+use crate::output::{Table, width, wrapped};
 use crate::output_format::OutputFormat;
 use crate::units::{ABSENT, span, three_digits};
 
@@ -10,10 +11,9 @@ use crate::units::{ABSENT, span, three_digits};
 const MATRIX_MAX: usize = 12;
 
 pub fn render(placement: &Placement, format: OutputFormat) -> String {
-    let width = terminal_width().map_or(100, usize::from);
     let sentence = |line: String| match format {
         OutputFormat::Markdown => format!("{line}\n"),
-        _ => format!("{}\n", wrapped(&line, width).trim_end()),
+        _ => format!("{}\n", wrapped(&line, width()).trim_end()),
     };
     let mut text = vec![sentence(answer(placement)), luns(placement).render(format)];
     if !placement.limits.is_empty() {
@@ -58,7 +58,7 @@ fn luns(placement: &Placement) -> Table {
     };
     let reads = each(|share| share.read_iops, three_digits);
     let response = each(|share| share.read_response_ns, span);
-    let p99 = each(|share| share.read_p99_ns, span);
+    let p99 = each(|share| share.read_p99_ns.filter(|_| supports_percentile(share.reads, "p99")), span);
     let writes = each(|share| share.write_iops, three_digits);
     let write = each(|share| share.write_response_ns, span);
     let mut rows = Vec::new();

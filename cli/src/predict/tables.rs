@@ -1,10 +1,13 @@
 //! Forecasts as tables.
 
-use predictors::{Consolidation, ranked};
-use traces::results::isolation::IsolationProfile;
-use traces::results::prediction::{Forecast, Outcome, PairPrediction, Predictions, STATED};
+use std::collections::BTreeMap;
 
-use crate::output::{Table, number, terminal_width, wrapped};
+use predictors::{Consolidation, ranked};
+use traces::results::isolation::{IsolatedOperation, IsolationProfile};
+use traces::results::prediction::{Forecast, Outcome, PairPrediction, Predictions, STATED};
+use traces::results::supports_percentile;
+
+use crate::output::{Table, number, width, wrapped};
 use crate::output_format::OutputFormat;
 use crate::units::{ABSENT, span, span_or_absent, three_digits};
 
@@ -15,10 +18,10 @@ pub fn render(predictions: &Predictions, format: OutputFormat) -> String {
         let recommended = predictions.recommended.as_deref();
         text.extend(answer(pair, recommended, &predictions.alone).map(|table| table.render(format)));
         for (index, vm) in pair.vms.iter().enumerate() {
-            text.push(of_vm(pair, index, vm, recommended).render(format));
+            text.push(of_vm(pair, index, vm, recommended, &predictions.alone).render(format));
         }
         text.push(total(pair).render(format));
-        text.extend(intervals(pair, recommended).map(|table| table.render(format)));
+        text.extend(intervals(pair, recommended, &predictions.alone).map(|table| table.render(format)));
         text.extend(said(pair, format));
     }
     text.push(alone(&predictions.alone).render(format));
@@ -26,19 +29,20 @@ pub fn render(predictions: &Predictions, format: OutputFormat) -> String {
 }
 
 /// The figures of one kind of requests of a VM in a forecast.
-type FiguresOf = fn(&Forecast, usize) -> Figures;
+type FiguresOf = fn(&Forecast, usize, &IsolationProfile) -> Figures;
 
 /// The forecast to rely on beside each VM alone, and beside the replay if there was one.
-fn answer(pair: &PairPrediction, recommended: Option<&str>, alone: &[IsolationProfile]) -> Option<Table> {
+fn answer(pair: &PairPrediction, recommended: Option<&str>, profiles: &[IsolationProfile]) -> Option<Table> {
     let (name, forecast) = forecasts(pair).find(|(name, _)| Some(*name) == recommended)?;
-    let alone = Consolidation::measured(alone).forecast();
+    let alone = Consolidation::measured(profiles).forecast();
     let mut rows: Vec<Vec<String>> = Vec::new();
     for (index, vm) in pair.vms.iter().enumerate() {
         let kinds: [(&str, FiguresOf); 2] = [("read", Figures::reads), ("write", Figures::writes)];
         let mut of_vm = Vec::new();
         for (kind, of) in kinds {
-            let (alone, together) = (of(&alone, index), of(forecast, index));
-            let truth = pair.truth.as_ref().map(|truth| of(truth, index));
+            let profile = &profiles[index];
+            let (alone, together) = (of(&alone, index, profile), of(forecast, index, profile));
+            let truth = pair.truth.as_ref().map(|truth| of(truth, index, profile));
             if alone.iops.is_none() {
                 continue;
             }
@@ -79,27 +83,39 @@ struct Figures {
 }
 
 impl Figures {
-    fn reads(forecast: &Forecast, vm: usize) -> Figures {
+    fn reads(forecast: &Forecast, vm: usize, alone: &IsolationProfile) -> Figures {
         let stated = forecast.intervals_90.as_ref();
         Figures {
             iops: at(&forecast.read_iops, vm),
             response_ns: at(&forecast.read_response_ns, vm),
-            p99_ns: forecast.read_percentiles_ns.get("p99").and_then(|p99| at(p99, vm)),
+            p99_ns: p99(&forecast.read_percentiles_ns, &forecast.read_requests, vm, &alone.reads),
             iops_interval: stated.and_then(|stated| at(&stated.read_iops, vm)),
             response_interval: stated.and_then(|stated| at(&stated.read_response_ns, vm)),
         }
     }
 
-    fn writes(forecast: &Forecast, vm: usize) -> Figures {
+    fn writes(forecast: &Forecast, vm: usize, alone: &IsolationProfile) -> Figures {
         let stated = forecast.intervals_90.as_ref();
         Figures {
             iops: at(&forecast.write_iops, vm),
             response_ns: at(&forecast.write_response_ns, vm),
-            p99_ns: forecast.write_percentiles_ns.get("p99").and_then(|p99| at(p99, vm)),
+            p99_ns: p99(&forecast.write_percentiles_ns, &forecast.write_requests, vm, &alone.writes),
             iops_interval: stated.and_then(|stated| at(&stated.write_iops, vm)),
             response_interval: stated.and_then(|stated| at(&stated.write_response_ns, vm)),
         }
     }
+}
+
+/// A VM's 99th percentile, if enough requests support it: of a measurement those measured, of a forecast those of the VM
+/// alone from which it was inferred.
+fn p99(
+    percentiles_ns: &BTreeMap<String, Vec<Option<f64>>>,
+    measured: &[Option<u64>],
+    vm: usize,
+    alone: &IsolatedOperation,
+) -> Option<f64> {
+    let requests = at(measured, vm).unwrap_or(alone.requests);
+    at(percentiles_ns.get("p99")?, vm).filter(|_| supports_percentile(requests, "p99"))
 }
 
 fn at<T: Copy>(figures: &[Option<T>], vm: usize) -> Option<T> {
@@ -187,11 +203,17 @@ fn forecasts(pair: &PairPrediction) -> impl Iterator<Item = (&str, &Forecast)> {
     pair.truth.iter().map(|truth| ("(replayed)", truth)).chain(of)
 }
 
-fn of_vm(pair: &PairPrediction, index: usize, vm: &str, recommended: Option<&str>) -> Table {
+fn of_vm(
+    pair: &PairPrediction,
+    index: usize,
+    vm: &str,
+    recommended: Option<&str>,
+    alone: &[IsolationProfile],
+) -> Table {
     let row = |(name, forecast): (&str, &Forecast)| {
         let mut row = vec![name.to_owned(), standing(name, recommended).to_owned()];
         for Figures { iops, response_ns, p99_ns, .. } in
-            [Figures::reads(forecast, index), Figures::writes(forecast, index)]
+            [Figures::reads, Figures::writes].map(|of| of(forecast, index, &alone[index]))
         {
             row.extend([rate(iops), span_or_absent(response_ns), span_or_absent(p99_ns)]);
         }
@@ -208,10 +230,10 @@ fn of_vm(pair: &PairPrediction, index: usize, vm: &str, recommended: Option<&str
 }
 
 /// The intervals of those predictors beside the recommended one that state intervals.
-fn intervals(pair: &PairPrediction, recommended: Option<&str>) -> Option<Table> {
+fn intervals(pair: &PairPrediction, recommended: Option<&str>, alone: &[IsolationProfile]) -> Option<Table> {
     let row = |name: &str, forecast: &Forecast, index: usize| {
         let mut row = vec![name.to_owned(), pair.vms[index].clone()];
-        for figures in [Figures::reads(forecast, index), Figures::writes(forecast, index)] {
+        for figures in [Figures::reads, Figures::writes].map(|of| of(forecast, index, &alone[index])) {
             row.extend([ends(figures.iops_interval, three_digits), ends(figures.response_interval, span)]);
         }
         row
@@ -254,7 +276,7 @@ fn said(pair: &PairPrediction, format: OutputFormat) -> Vec<String> {
 fn sentence(line: &str, format: OutputFormat) -> String {
     let width = match format {
         OutputFormat::Markdown => usize::MAX,
-        _ => terminal_width().map_or(usize::MAX, usize::from),
+        _ => width(),
     };
     format!("{}\n", wrapped(line, width).trim_end())
 }

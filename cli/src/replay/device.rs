@@ -12,7 +12,7 @@ use replay::live::{LiveDevice, NullDevice, Ring, THREADS, Target, ThreadPool};
 use traces::{SECTOR_BYTES, Sectors};
 
 use super::holders::System;
-use crate::arguments::{Backend, Replay};
+use crate::arguments::{Backend, DEVICE_QUEUE_DEPTH, Replay};
 use crate::calibrate::device::note_on_holes;
 use crate::calibrate::drive_cache::BlockDevice;
 use crate::needs::io_uring_unavailable;
@@ -128,7 +128,7 @@ fn sent(target: &Target, arguments: &Replay) -> Result<Sent> {
     if arguments.backend == Backend::Threads {
         return threads("--backend threads was given".to_owned());
     }
-    match Ring::new(target.clone(), arguments.replaying.stage.depth) {
+    match Ring::new(target.clone(), arguments.replaying.stage.limits(DEVICE_QUEUE_DEPTH).depth) {
         Ok(ring) => Ok((Box::new(ring), "io_uring", None)),
         Err(error) if arguments.backend == Backend::Auto => threads(io_uring_unavailable(&error)),
         Err(error) => Err(anyhow!(io_uring_unavailable(&error))),

@@ -27,7 +27,7 @@ use traces::spec::Spec;
 use traces::trace::{Clock as TraceClock, ReadOptions};
 use traces::{Request, RequestId, Sectors, Timestamp, TraceMeta};
 
-use crate::arguments::{Backend, Pacing, Replay, Replaying, Window};
+use crate::arguments::{Backend, DEVICE_QUEUE_DEPTH, Pacing, Replay, Replaying, Window};
 use crate::compare::{self, REMEDY, options, why_overloaded};
 use crate::error::{Interrupted, UsageError};
 use crate::needs::{self, uses};
@@ -90,7 +90,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
     let built = schedulers::build(&scheduler).map_err(UsageError::from_display)?;
     let part = compare::part(&scheduler.to_string(), built.entry.name, &built.settings);
     let throttling = arguments.throttle.as_deref().map(|drive| Throttling::new(drive, &arguments.k)).transpose()?;
-    let limits = arguments.replaying.stage.limits();
+    let limits = arguments.replaying.stage.limits(DEVICE_QUEUE_DEPTH);
     let too_long = "--max-request is at most 8m on a device, since every request in flight needs memory";
     ensure!(limits.max_sectors <= LONGEST_REQUEST, UsageError(too_long.to_owned()));
     ensure!(!arguments.traces.is_empty() || !arguments.vms.is_empty(), UsageError(NOTHING_GIVEN.to_owned()));
@@ -234,7 +234,7 @@ impl Plan<'_> {
         output: Option<RunTrace>,
     ) -> Result<Ended<Drv>> {
         let scheduler = schedulers::build(&self.scheduler).map_err(UsageError::from_display)?.scheduler;
-        let stage = Stage::new(scheduler, self.arguments.replaying.stage.limits());
+        let stage = Stage::new(scheduler, self.arguments.replaying.stage.limits(DEVICE_QUEUE_DEPTH));
         let progress = Progress::requests(verb, Some(survey.requests), 1);
         let (merged, _) = self.merged(drive.capacity())?;
         let source = paced(merged.with_recorded_responses(), self.arguments.replaying.pacing);
@@ -335,7 +335,8 @@ impl Plan<'_> {
 
     fn effective_options(&self) -> std::collections::BTreeMap<String, String> {
         let Replaying { pacing, map, reading, stage, .. } = &self.arguments.replaying;
-        let mut options = options::of_replay(*pacing, *map, reading, self.window, *stage);
+        let limits = stage.limits(DEVICE_QUEUE_DEPTH);
+        let mut options = options::of_replay(*pacing, *map, reading, self.window, limits, stage.max_queue);
         options.insert("allow_writes".to_owned(), self.arguments.allow_writes.to_string());
         options.insert("on_error".to_owned(), format!("{:?}", self.arguments.on_error).to_lowercase());
         options.insert("seed".to_owned(), self.arguments.seed.to_string());

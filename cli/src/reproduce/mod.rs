@@ -15,7 +15,7 @@ use traces::spec::{SpecError, nearest};
 use crate::arguments::{Reproduce, Switch};
 use crate::error::UsageError;
 use crate::files::Files;
-use crate::output::{self, terminal_width, wrapped};
+use crate::output::{self, width, wrapped};
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 
@@ -45,7 +45,7 @@ pub fn run(arguments: &Reproduce) -> Result<()> {
     let mut reproduction = reproduction.with_context(|| format!("reproducing {}", paper.name))?;
     measured::add(paper, arguments, &mut reproduction)?;
     let reproduced = Reproduced { program: traces::program_version(), reproduction };
-    let width = terminal_width().map_or(usize::MAX, usize::from);
+    let width = width();
     let written = files.map(|files| write(&reproduced, &files, arguments)).transpose()?.unwrap_or_default();
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&reproduced),

@@ -1,21 +1,25 @@
 //! `iocast stat`: measures a trace in one pass.
 
 mod tables;
+mod within;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, ensure};
+use replay::sources::{TimeWindow, each_within};
 use traces::events::EventReader;
 use traces::formats::{self, Format};
 use traces::input::is_reopenable;
 use traces::results::TraceProvenance;
-use traces::results::statistics::TraceStatistics;
+use traces::results::statistics::{MeasuredWindow, TraceStatistics};
 use traces::statistics::{SeriesWriter, Statistics, Timeline};
 use traces::trace::ReadOptions;
 use traces::{Nanos, TraceReader};
 
-use crate::arguments::Stat;
+use within::EventsWithin;
+
+use crate::arguments::{Stat, Window};
 use crate::error::UsageError;
 use crate::interrupts::remove_unfinished_outputs;
 use crate::output::{print, print_json};
@@ -27,7 +31,7 @@ const INTERVAL_MIN: Nanos = Nanos::from_ms(1);
 
 pub fn run(arguments: &Stat) -> Result<()> {
     ensure!(arguments.interval >= INTERVAL_MIN, UsageError(format!("--interval is at least {INTERVAL_MIN}")));
-    let options = arguments.reading.options();
+    let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
     let format = formats::recognise(&arguments.input, &options)?;
     let members = (format.members)(&arguments.input)?;
     let bytes = members.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum();
@@ -39,12 +43,14 @@ pub fn run(arguments: &Stat) -> Result<()> {
         }
         None => None,
     };
-    let pass = Pass { series, interval: arguments.interval, counter: progress.counter(0) };
+    let pass = Pass { window, series, interval: arguments.interval, counter: progress.counter(0) };
     let measured = match format.open_events {
-        Some(open) => pass.events(open(&arguments.input, &options)?)?,
+        Some(open) if window == TimeWindow::default() => pass.events(open(&arguments.input, &options)?)?,
+        Some(open) => pass.events_within(open(&arguments.input, &options)?)?,
         None => pass.records((format.open)(&arguments.input, &options)?)?,
     };
     drop(progress);
+    ensure!(measured.records > 0 || window == TimeWindow::default(), Window::IS_EMPTY);
     let figures = measured.figures(arguments, format, &options)?;
     match arguments.output_format {
         OutputFormat::Json => print_json(&figures)?,
@@ -64,6 +70,7 @@ pub fn run(arguments: &Stat) -> Result<()> {
 
 /// One pass over a trace.
 struct Pass {
+    window: TimeWindow,
     series: Option<SeriesWriter>,
     interval: Nanos,
     counter: std::sync::Arc<AtomicU64>,
@@ -91,21 +98,36 @@ impl Pass {
         self.end(records, 0, statistics, &*reader)
     }
 
-    /// Measures a trace of records.
-    fn records(mut self, mut reader: Box<dyn TraceReader>) -> Result<Measured> {
-        let mut next = reader.next()?;
-        // The devices are known from the first record on.
+    /// Measures the part of a capture of events that lies in the window.
+    fn events_within(mut self, mut reader: Box<dyn EventReader>) -> Result<Measured> {
         let mut statistics = self.statistics(&*reader);
-        let mut timeline = Timeline::default();
-        let mut records = 0u64;
-        while let Some(record) = next {
-            timeline.record(&record, &mut statistics);
-            records += 1;
-            if records.is_multiple_of(RECORDS_PER_LOOK) {
+        let mut within = EventsWithin::new(self.window);
+        while !within.is_past() && reader.next_watched(&mut within.watch(&mut statistics))?.is_some() {
+            if within.records().is_multiple_of(RECORDS_PER_LOOK) {
                 self.look(&mut statistics, &*reader)?;
             }
-            next = reader.next()?;
         }
+        let records = within.records();
+        let left_out = within.finish(&mut statistics);
+        self.end(records, left_out, statistics, &*reader)
+    }
+
+    /// Measures a trace of records.
+    fn records(mut self, mut reader: Box<dyn TraceReader>) -> Result<Measured> {
+        let mut measured = None;
+        let mut timeline = Timeline::default();
+        let mut records = 0u64;
+        each_within(reader.as_mut(), self.window, |record, reader| {
+            // The devices are known from the first record on.
+            let statistics = measured.get_or_insert_with(|| self.statistics(reader));
+            timeline.record(record, statistics);
+            records += 1;
+            if records.is_multiple_of(RECORDS_PER_LOOK) {
+                self.look(statistics, reader)?;
+            }
+            Ok::<(), anyhow::Error>(())
+        })?;
+        let mut statistics = measured.unwrap_or_else(|| self.statistics(&*reader));
         let left_out = timeline.finish(&mut statistics);
         self.end(records, left_out, statistics, &*reader)
     }
@@ -168,7 +190,10 @@ impl Measured {
             ..TraceProvenance::of(&meta, records)
         };
         let program = traces::program_version();
-        Ok(statistics.figures(&program, trace, &meta))
+        let TimeWindow { from, to, limit } = arguments.window.checked()?;
+        let window = MeasuredWindow { start_ns: from, end_ns: to, limit };
+        let window = (arguments.window.checked()? != TimeWindow::default()).then_some(window);
+        Ok(TraceStatistics { window, ..statistics.figures(&program, trace, &meta) })
     }
 }
 

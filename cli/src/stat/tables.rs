@@ -2,8 +2,8 @@
 
 use traces::results::PERCENTILES;
 use traces::results::statistics::{
-    DistanceFigures, EventFigures, FoundFigures, GroupFigures, GroupedFigures, STAGES, SeekFigures, SpanFigures,
-    StageFigures, Tally, TraceStatistics,
+    DistanceFigures, EventFigures, FoundFigures, GroupFigures, GroupedFigures, MeasuredWindow, STAGES, SeekFigures,
+    SpanFigures, StageFigures, Tally, TraceStatistics,
 };
 
 use crate::output::{Table, date, number, terminal_width};
@@ -38,6 +38,11 @@ fn head(figures: &TraceStatistics, format: OutputFormat) -> String {
             trace.clock.name
         ),
     ];
+    if let Some(MeasuredWindow { start_ns, end_ns, limit }) = figures.window {
+        let end = end_ns.map_or_else(String::new, |end| format!(" to {end}"));
+        let limit = limit.map_or_else(String::new, |limit| format!(", at most {limit} requests"));
+        lines.push(format!("only requests that arrived from {start_ns}{end} after the first arrival{limit}"));
+    }
     if figures.events.is_some() {
         let ratio = merges
             .arrivals_per_device_request

@@ -53,11 +53,16 @@ pub const MODEL: ModelRow = ModelRow {
               scheduler=NAME name the parts, member.X=V and scheduler.X=V their tunables",
     tunables: settings::TUNABLES,
     one_at_a_time: false,
+    queue_depth: |_| LUN_QUEUE_DEPTH,
     is_rotational: true,
     check: |settings| ArraySettings::new(settings).map(|_| ()),
     sections: description::SECTIONS,
     describe: description::describe,
 };
+
+/// Requests that a host keeps at an array, whose controller accepts any number: open-iscsi's default per LUN
+/// (`node.session.queue_depth`) and that of VMware's adapters.
+const LUN_QUEUE_DEPTH: u32 = 32;
 
 /// Most sectors of all members together: 4 EiB.
 const CAPACITY_MAX: u64 = 1 << 53;

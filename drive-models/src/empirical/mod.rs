@@ -49,6 +49,7 @@ pub const MODEL: ModelRow = ModelRow {
         Tunable::new("seed", Unit::Count, "1", "seed of the draws"),
     ],
     one_at_a_time: false,
+    queue_depth: |settings| settings.count("depth") as u32,
     is_rotational: false,
     check: never_contradict,
     sections: cells::SECTIONS,

@@ -10,7 +10,7 @@ use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::description::SettingsAlone;
 use crate::drive::WriteCache;
-use crate::model_row::{ModelRow, never_contradict};
+use crate::model_row::{ModelRow, never_contradict, queue_of_one_at_a_time};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row.
@@ -25,6 +25,7 @@ pub const MODEL: ModelRow = ModelRow {
         WriteCache::TUNABLE,
     ],
     one_at_a_time: true,
+    queue_depth: queue_of_one_at_a_time,
     is_rotational: false,
     check: never_contradict,
     sections: &[],

@@ -14,7 +14,7 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::description::SettingsAlone;
-use crate::model_row::{ModelRow, never_contradict};
+use crate::model_row::{ModelRow, never_contradict, queue_of_one_at_a_time};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row. The defaults are the paper's drive.
@@ -42,6 +42,7 @@ pub const MODEL: ModelRow = ModelRow {
         Tunable::new("hit", Unit::Time, "250us", "service time of a cache hit").within(0, 1_000_000_000_000),
     ],
     one_at_a_time: true,
+    queue_depth: queue_of_one_at_a_time,
     is_rotational: true,
     check: never_contradict,
     sections: &[],

@@ -27,7 +27,7 @@ use traces::spec::Settings;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::drive::WriteCache;
-use crate::model_row::{ModelRow, never_contradict};
+use crate::model_row::{ModelRow, never_contradict, queue_of_one_at_a_time};
 use crate::single_server::{Service, ServiceModel};
 use arm::{Arm, ArmAccess, ArmState};
 use read_cache::{ReadLookup, SegmentCache};
@@ -45,6 +45,7 @@ pub const MODEL: ModelRow = ModelRow {
     summary: "arm, platter, zones and skews at absolute rotational phase; needs a profile with [seek] and [layout]",
     tunables: TUNABLES,
     one_at_a_time: true,
+    queue_depth: queue_of_one_at_a_time,
     is_rotational: true,
     check: never_contradict,
     sections: description::SECTIONS,

@@ -89,6 +89,13 @@ pub struct BuiltDrive {
     pub drive: Box<dyn DriveModel>,
 }
 
+impl BuiltDrive {
+    /// How many requests the drive holds at once ([`ModelRow::queue_depth`]).
+    pub fn queue_depth(&self) -> u32 {
+        (self.model.queue_depth)(&self.settings)
+    }
+}
+
 /// Profiles of the models of this crate.
 impl Profile {
     /// Reads a profile of a model of this crate, as [`Profile::parse_among`].

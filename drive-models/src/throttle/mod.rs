@@ -65,6 +65,8 @@ pub const MODEL: ModelRow = ModelRow {
               names the virtual disk, virtual.X=V its tunables",
     tunables: settings::TUNABLES,
     one_at_a_time: false,
+    // The disk whose times it gives serves one request at a time.
+    queue_depth: |_| 1,
     is_rotational: true,
     check: |settings| ThrottleSettings::new(settings).map(|_| ()),
     sections: description::SECTIONS,

@@ -53,6 +53,7 @@ pub const MODEL: ModelRow = ModelRow {
         Tunable::new("drift_steps", Unit::Count, "4", "in how many equal steps, if in steps").within(1, 1_000_000),
     ],
     one_at_a_time: false,
+    queue_depth: |_| 1,
     is_rotational: false,
     check,
     sections: &[],

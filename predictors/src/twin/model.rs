@@ -172,6 +172,7 @@ fn bias_corrected(
             let of = |operation: &OperationForecast| operation.percentiles_ns[index];
             figure(of(&together), of(&simulated), of(&measured))
         }),
+        requests: None,
         spread: intervals::spread(&together, &simulated, &measured, concurrent),
     }
 }

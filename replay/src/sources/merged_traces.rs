@@ -90,19 +90,37 @@ impl Cursor {
     }
 }
 
+/// Calls `each` with every record of a trace that lies within a window, and with the reader as it then is.
+///
+/// # Errors
+/// The error of the trace, and the first of `each`.
+pub fn each_within<E: From<ReadError>>(
+    reader: &mut dyn TraceReader,
+    window: TimeWindow,
+    mut each: impl FnMut(&Record, &dyn TraceReader) -> Result<(), E>,
+) -> Result<(), E> {
+    let mut cursor = Cursor::default();
+    let mut taken = 0;
+    while window.limit.is_none_or(|limit| taken < limit) {
+        let Some(record) = reader.next()? else { break };
+        match cursor.position(record.request.arrival, window) {
+            Position::Before => continue,
+            Position::Within(_) => {}
+            Position::After => break,
+        }
+        taken += 1;
+        each(&record, reader)?;
+    }
+    Ok(())
+}
+
 /// Reads a trace and returns the times and addresses that a replay of its `window` will use.
 ///
 /// # Errors
 /// The error of the trace.
 pub fn extent(reader: &mut dyn TraceReader, window: TimeWindow) -> Result<Extent, ReadError> {
-    let mut cursor = Cursor::default();
     let mut extent: Option<Extent> = None;
-    while let Some(Record { request, .. }) = reader.next()? {
-        match cursor.position(request.arrival, window) {
-            Position::Before => continue,
-            Position::Within(_) => {}
-            Position::After => break,
-        }
+    each_within(reader, window, |Record { request, .. }, _| {
         let extent = extent.get_or_insert(Extent {
             first_arrival: request.arrival,
             last_arrival: request.arrival,
@@ -116,10 +134,8 @@ pub fn extent(reader: &mut dyn TraceReader, window: TimeWindow) -> Result<Extent
             extent.lba_min = extent.lba_min.min(request.lba);
             extent.lba_end = extent.lba_end.max(request.end());
         }
-        if window.limit.is_some_and(|limit| extent.records >= limit) {
-            break;
-        }
-    }
+        Ok::<(), ReadError>(())
+    })?;
     let nothing = Extent {
         first_arrival: Timestamp::ZERO,
         last_arrival: Timestamp::ZERO,

@@ -11,6 +11,8 @@ pub mod random;
 pub use addresses::{AddressMap, Mapping};
 pub use asap::Asap;
 pub use closed::Closed;
-pub use merged_traces::{Cursor, MergedTraces, Position, RecordedResponses, TimeWindow, TraceRead, VmTrace, extent};
+pub use merged_traces::{
+    Cursor, MergedTraces, Position, RecordedResponses, TimeWindow, TraceRead, VmTrace, each_within, extent,
+};
 pub use open::Open;
 pub use random::RandomClosed;

@@ -69,6 +69,9 @@ pub struct Share {
     pub read_response_ns: Option<f64>,
     /// Its 99th percentile.
     pub read_p99_ns: Option<f64>,
+    /// The reads that it rests on: those measured, or those of the VM alone from which it is forecast.
+    #[serde(default)]
+    pub reads: u64,
     /// Writes per second.
     pub write_iops: Option<f64>,
     /// Mean response time of writes.

@@ -117,6 +117,12 @@ pub struct Forecast {
     /// Of writes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub write_percentiles_ns: BTreeMap<String, Vec<Option<f64>>>,
+    /// Reads that were measured, for figures that are a measurement: their percentiles rest on these.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_requests: Vec<Option<u64>>,
+    /// Writes that were measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write_requests: Vec<Option<u64>>,
     /// How sure the method is, if it says so.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub intervals_90: Option<Intervals>,

@@ -16,6 +16,9 @@ pub struct TraceStatistics {
     pub program: String,
     /// The trace: file, digest, format, layer, clock, losses and unmatched events.
     pub trace: TraceProvenance,
+    /// The part of the trace that was measured; absent if all of it was.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window: Option<MeasuredWindow>,
     /// First arrival, ns since the zero of the trace's clock.
     pub first_arrival_ns: Option<u64>,
     /// From the first arrival or event to the last.
@@ -40,6 +43,17 @@ pub struct TraceStatistics {
     pub seeks: BTreeMap<String, SeekFigures>,
     /// By whom: `process`, `cgroup`, `vm`.
     pub groups: BTreeMap<String, GroupedFigures>,
+}
+
+/// The part of a trace that was measured: the requests that arrived in it. Times count from the trace's first arrival.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct MeasuredWindow {
+    /// Its beginning.
+    pub start_ns: Nanos,
+    /// Its end, which is not included; absent if it is that of the trace.
+    pub end_ns: Option<Nanos>,
+    /// The most requests.
+    pub limit: Option<u64>,
 }
 
 /// Names of the stages with what each is.

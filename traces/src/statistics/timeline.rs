@@ -49,7 +49,12 @@ pub struct Timeline {
 impl Timeline {
     /// The next record of a trace.
     pub fn record(&mut self, record: &Record, watch: &mut impl Watch) {
-        let Record { request, observed } = record;
+        self.passage(&Passage::of(*record), watch);
+    }
+
+    /// The next record of a trace, with all that is known of its passage.
+    pub fn passage(&mut self, passage: &Passage, watch: &mut impl Watch) {
+        let Record { request, observed } = &passage.record;
         let now = request.arrival;
         self.until(Some(now), watch);
         watch.queued(now, request);
@@ -68,7 +73,7 @@ impl Timeline {
                 watch.given_up(now, request.operation);
             }
         }
-        watch.passed(&Passage::of(*record));
+        watch.passed(passage);
     }
 
     /// The end of the trace. Returns how many records were watched without their completion,

@@ -103,6 +103,7 @@ impl Statistics {
             schema_version: SCHEMA_VERSION,
             program: program.to_owned(),
             trace,
+            window: None,
             first_arrival_ns: self.first_arrival.map(Timestamp::as_ns),
             span_ns: span,
             events: self.events.figures(),

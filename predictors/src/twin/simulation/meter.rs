@@ -68,6 +68,7 @@ pub(crate) fn forecast(measured: &Measured, simulated: Nanos) -> VmForecast {
         iops: (times.count() > 0).then(|| times.count() as f64 / simulated.as_s_f64()),
         response_ns: times.moments().mean_ns,
         percentiles_ns: FORECAST_PERCENTILES.map(|(share, _)| times.percentile_ns(share).map(|ns| ns as f64)),
+        requests: None,
         spread: None,
     };
     let [reads, writes] = measured;
