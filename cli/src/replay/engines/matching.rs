@@ -234,7 +234,7 @@ mod tests {
         assert_eq!((matching.arrived, matching.missing, matching.others), (count - lost, lost, 0));
         assert_eq!(late, [Some(0), Some(0)]);
         // Pairs far apart in the order, within the bound.
-        let swapped = asked().map(|(arrival, lba)| (arrival, (lba / 8 ^ 0x3fff) * 8));
+        let swapped = asked().map(|(arrival, lba)| (arrival, ((lba / 8) ^ 0x3fff) * 8));
         assert_eq!(matched(asked(), swapped).0.arrived, count);
     }
 }
