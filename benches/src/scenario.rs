@@ -219,6 +219,22 @@ mod tests {
     use super::*;
 
     #[test]
+    fn documented_scenario_is_an_excerpt_of_a_shipped_one() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
+        let page = std::fs::read_to_string(folder.join("../docs/scenarios.md")).unwrap();
+        let block = page.split("```toml\n").nth(1).and_then(|rest| rest.split("```").next()).unwrap();
+        let scenario: Scenario = toml::from_str(block).unwrap();
+        assert_eq!(scenario.scheduler.len(), 1);
+        let shipped = std::fs::read_to_string(folder.join("scenarios/mail-alone.toml")).unwrap();
+        for line in block.lines() {
+            assert!(shipped.lines().any(|known| known == line), "{line}");
+        }
+        for key in block.lines().filter_map(|line| line.split_once(" = ")).map(|(key, _)| key) {
+            assert!(page.contains(&format!("`{key}`")) || page.contains(&format!(".{key}`")), "{key} is not described");
+        }
+    }
+
+    #[test]
     fn the_reason_of_the_expected_figures_is_not_given_for_the_difference() {
         let expected = Figures {
             requests: 1,

@@ -7,8 +7,8 @@ use traces::quantity::parse_sectors;
 /// The limits of the stage.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct Stage {
-    /// Most requests in flight at the drive [default: as many as its queue holds: 1 of a disk without one, such as the
-    /// papers' Cheetahs, 32 of SATA disks, SSDs and arrays, 1023 of NVMe; the result states it]
+    /// Most requests in flight at the drive [default: as many as its queue holds, such as 1 at a Cheetah, 32 at sata-7200,
+    /// sata-ssd and arrays, 1023 at nvme-ssd]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
     /// Most writes among the requests in flight [default: as --depth]
