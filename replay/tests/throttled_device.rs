@@ -89,7 +89,8 @@ fn k_that_adapts_gives_the_modelled_service_time_on_a_device_that_slows_down_ten
     let report = throttle.report();
     assert!(report.k.millionths() > 500_000 && !report.changes.is_empty(), "{report:?}");
     assert_eq!(report.late, report.changes.len() as u64);
-    assert!(stable.requests > 1000 && all.requests == 60_000, "{all:?} {stable:?}");
+    assert!(stable.requests > 1000 && stable.requests < all.requests, "{all:?} {stable:?}");
+    assert_eq!(all.requests, 60_000);
     assert!(mean_error(stable).abs() < 0.02, "{stable:?}");
     // Its clock ran slower than the device's, and as much slower as k says.
     assert!(clock_seconds(&clock) > 60.0);

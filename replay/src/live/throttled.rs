@@ -104,3 +104,30 @@ impl<D: LiveDevice> LiveDrive for Throttled<'_, D> {
         self.throttle.clock_scale()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::{Lba, Nanos, Operation};
+
+    use super::*;
+    use crate::live::NullDevice;
+
+    #[test]
+    fn a_completion_that_is_seen_late_took_that_much_longer() {
+        let spec = "throttle:k=1,cache=off,b=0".parse().unwrap();
+        let settings = drive_models::build_throttle(&spec).unwrap().unwrap().settings().on_slowed_clock();
+        let mut throttle = Throttle::new(DeviceDrive::new(NullDevice::new(Sectors::new(1000))), &settings);
+        let mut throttled = Throttled::new(&mut throttle);
+        let (mut completions, access) = (Vec::new(), Nanos::from_us(4250));
+        let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::ZERO, Sectors::new(8));
+        throttled.submit(Timestamp::ZERO, RequestId(0), &request);
+        assert!(throttled.device().poll());
+        throttled.advance(Timestamp::ZERO, &mut completions);
+        assert_eq!((completions.len(), throttled.next_event()), (0, Some(Timestamp::ZERO + access)));
+        let seen = Timestamp::ZERO + access + Nanos::from_us(70);
+        throttled.advance(seen, &mut completions);
+        assert_eq!((completions.len(), completions[0].finished), (1, seen));
+        let expected = ServiceTimes { requests: 1, modelled_ns: 4_250_000, achieved_ns: 4_320_000 };
+        assert_eq!((throttled.all(), throttled.stable()), (expected, expected));
+    }
+}
