@@ -1,6 +1,6 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
-.PHONY: demo install uninstall test test-full test-shared tools lint unit live doc scenarios peers fuzz bench bench-schedulers lateness punctuality mutants \
-  deny samples digests
+.PHONY: demo install uninstall test test-full test-shared tools lint unit live doc scenarios peers fuzz bench \
+  bench-schedulers lateness punctuality mutants deny samples digests
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
 demo:

@@ -71,11 +71,17 @@ fn each_engine_sends_every_request_that_its_format_can_express() {
 #[test]
 fn arguments_for_an_engine_reach_it_and_its_own_words_are_shown() {
     need("fio", "fio");
+    need("btreplay", "blktrace");
     let device = Loop::new(64);
     let trace = trace(device.folder.path());
     let asked = [&trace, "--device", device.str(), "--end", "50ms"];
-    let result = engines(&[&asked[..], &["--engine", "fio=--ioengine=psync --iodepth=1"]].concat());
-    let engine = &result["engines"][0];
+    // The same program twice, each with files of its own.
+    let twice = ["--engine", "btreplay", "--engine", "btreplay=-N", "--engine", "fio=--ioengine=psync --iodepth=1"];
+    let result = engines(&[&asked[..], &twice].concat());
+    for engine in &result["engines"].as_array().unwrap()[..2] {
+        assert_eq!((&engine["failure"], &engine["missing_requests"]), (&Value::Null, &0.into()), "{engine}");
+    }
+    let engine = &result["engines"][2];
     assert_eq!(
         (&engine["engine"], &engine["missing_requests"]),
         (&"fio=--ioengine=psync --iodepth=1".into(), &0.into())
@@ -100,7 +106,9 @@ fn what_engines_cannot_do_is_refused() {
     };
     refused(&["--device", device.str(), "--engine", "vdbench"], 2, "expected iocast, fio, btreplay");
     refused(&["--device", device.str(), "--engine", "fio", "--pacing", "closed"], 2, "--pacing recorded or scaled=F");
-    refused(&["--device", device.str(), "--engine", "fio", "--scheduler", "cats"], 2, "cannot be used with");
+    for option in [&["--scheduler", "cats"][..], &["--per-vm"], &["--depth", "4"], &["--throttle", "cheetah-15k4"]] {
+        refused(&[&["--device", device.str(), "--engine", "fio"], option].concat(), 2, "cannot be used with");
+    }
     let file = device.folder.path().join("file");
     fs::write(&file, vec![1; 64 << 20]).unwrap();
     refused(&["--device", file.to_str().unwrap(), "--engine", "iocast"], 1, "block device");

@@ -12,6 +12,25 @@ use crate::replay::throttle::KRule;
 /// The depth of a replay on a device without `--depth`: the device's own queue is the limit.
 pub const DEVICE_QUEUE_DEPTH: u32 = 1024;
 
+/// The options that no other program can be asked to follow.
+const OF_OURS_ALONE: [&str; 15] = [
+    "throttle",
+    "scheduler",
+    "output",
+    "seed",
+    "backend",
+    "on_error",
+    "details",
+    "depth",
+    "write_depth",
+    "look_ahead",
+    "merge",
+    "max_request",
+    "max_queue",
+    "per_vm",
+    "until",
+];
+
 #[derive(Debug, Args)]
 pub struct Replay {
     /// Traces, one per VM; `@SIZE` puts the VM's disk at that offset on the device (web.parquet@64g)
@@ -50,7 +69,7 @@ pub struct Replay {
     pub k: KRule,
     /// Programs that replay the same requests one after another: iocast, fio, btreplay; arguments for one follow after
     /// `=` (fio=--ioengine=psync); repeatable. The kernel's events say what each did. Needs root and a block device
-    #[arg(long = "engine", value_name = "PROGRAM", conflicts_with_all = ["throttle", "scheduler", "output"])]
+    #[arg(long = "engine", value_name = "PROGRAM", conflicts_with_all = OF_OURS_ALONE)]
     pub engines: Vec<EngineArgument>,
     #[command(flatten)]
     pub replaying: Replaying,

@@ -99,7 +99,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
     }
     let (reading, window) = (arguments.replaying.reading.options(), arguments.replaying.window.checked()?);
     if !arguments.engines.is_empty() {
-        engines::check(&arguments.engines, arguments.replaying.pacing)?;
+        engines::check(&arguments.engines, arguments.replaying.pacing, &arguments.target)?;
     }
     if arguments.backend == Backend::IoUring {
         needs::check(&[uses::REPLAY_IO_URING])?;

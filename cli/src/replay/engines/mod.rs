@@ -10,7 +10,10 @@ mod programs;
 mod recording;
 mod tables;
 
+use std::path::Path;
 use std::str::FromStr;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
 use capture::block::BlockDevice;
@@ -23,14 +26,15 @@ use crate::error::{Interrupted, UsageError};
 use crate::needs;
 use crate::output;
 use crate::output_format::OutputFormat;
+use crate::progress::Progress;
 use matching::Matching;
-use programs::{PROGRAMS, Prepared, Program};
+use programs::{Input, PROGRAMS, Prepared, Program};
 use recording::Recording;
 
 /// An engine, and arguments that are added to its own.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub struct EngineArgument {
-    name: &'static str,
+    program: &'static Program,
     more: String,
 }
 
@@ -39,41 +43,31 @@ impl FromStr for EngineArgument {
 
     fn from_str(text: &str) -> Result<EngineArgument, UsageError> {
         let (name, more) = text.split_once('=').unwrap_or((text, ""));
-        let known = PROGRAMS.iter().map(|program| program.name);
-        let row = known.clone().find(|known| *known == name).ok_or_else(|| {
-            UsageError(format!("expected {}, and arguments for it after `=`", known.collect::<Vec<_>>().join(", ")))
-        })?;
-        Ok(EngineArgument { name: row, more: more.to_owned() })
-    }
-}
-
-impl EngineArgument {
-    fn program(&self) -> &'static Program {
-        let found = PROGRAMS.iter().find(|program| program.name == self.name);
-        found.expect("it was found among them when it was parsed")
+        let Some(program) = PROGRAMS.iter().find(|program| program.name == name) else {
+            let known = PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>().join(", ");
+            return Err(UsageError(format!("expected {known}, and arguments for it after `=`")));
+        };
+        Ok(EngineArgument { program, more: more.to_owned() })
     }
 }
 
 impl std::fmt::Display for EngineArgument {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        if self.more.is_empty() { f.write_str(self.name) } else { write!(f, "{}={}", self.name, self.more) }
+        let EngineArgument { program: Program { name, .. }, more } = self;
+        if more.is_empty() { f.write_str(name) } else { write!(f, "{name}={more}") }
     }
 }
 
-/// Refuses what no other program can be asked for, before the device is opened.
+/// Refuses what no other program can be asked for, before anything is read.
 ///
 /// # Errors
-/// Another pacing than recorded or scaled, or programs that are not installed.
-pub fn check(engines: &[EngineArgument], pacing: Pacing) -> Result<()> {
-    ensure!(
-        matches!(pacing, Pacing::Recorded | Pacing::Scaled(_)),
-        UsageError(
-            "--engine compares arrivals with the times that were asked for; --pacing recorded or scaled=F has \
-                    some"
-                .to_owned()
-        )
-    );
-    needs::check(&engines.iter().filter_map(|engine| engine.program().run).collect::<Vec<_>>())
+/// Another pacing than recorded or scaled, a target that is no block device, or programs that are not installed.
+pub fn check(engines: &[EngineArgument], pacing: Pacing, target: &Path) -> Result<()> {
+    let wanted =
+        "--engine compares arrivals with the times that were asked for; --pacing recorded or scaled=F has some";
+    ensure!(matches!(pacing, Pacing::Recorded | Pacing::Scaled(_)), UsageError(wanted.to_owned()));
+    BlockDevice::find(target)?;
+    needs::check(&engines.iter().filter_map(|engine| engine.program.run).collect::<Vec<_>>())
 }
 
 /// Runs all engines and prints what came of them.
@@ -81,10 +75,16 @@ pub(super) fn run(plan: &Plan, survey: &Survey, engines: &[EngineArgument]) -> R
     let arguments = plan.arguments;
     let device = BlockDevice::find(&arguments.target)?;
     let prepared = Prepared::new(plan, survey)?;
+    // All inputs are there before the first request is sent, so that no engine fails for its input after others have run.
+    let jobs = (0..).zip(engines).map(|(number, engine)| Job::new(plan, &prepared, number, engine));
+    let jobs = jobs.collect::<Result<Vec<Job>>>()?;
+    let progress = Progress::jobs("replaying with each engine", jobs.len() as u64);
     let mut figures = Vec::new();
-    for engine in engines {
-        figures.push(run_one(plan, &device, &prepared, engine)?);
+    for job in jobs {
+        figures.push(job.run(plan, &device, prepared.patience())?);
+        progress.counter(0).fetch_add(1, Ordering::Relaxed);
     }
+    drop(progress);
     let comparison = EngineComparison {
         schema_version: SCHEMA_VERSION,
         program: traces::program_version(),
@@ -107,29 +107,41 @@ pub(super) fn run(plan: &Plan, survey: &Survey, engines: &[EngineArgument]) -> R
     Ok(())
 }
 
-fn run_one(plan: &Plan, device: &BlockDevice, prepared: &Prepared, engine: &EngineArgument) -> Result<EngineFigures> {
-    let program = engine.program();
-    let input = prepared.written_for(program)?;
-    let command = program.command(&input, plan.arguments, &engine.more)?;
-    let recording = Recording::begin(device, prepared.folder().join(format!("{}.seen.parquet", program.name)))?;
-    let failure = programs::run(&command, prepared.patience(), &plan.stop)?;
-    let recorded = recording.end()?;
-    ensure!(!plan.stop.load(std::sync::atomic::Ordering::Relaxed), Interrupted);
-    let Matching { punctuality, arrived, missing, others, span, device_time } =
-        Matching::of(&input.asked, &recorded.path, &plan.stop)?;
-    Ok(EngineFigures {
-        engine: engine.to_string(),
-        command,
-        failure,
-        inexpressible_requests: input.left_out,
-        lost_events: recorded.lost_events,
-        arrived_requests: arrived,
-        missing_requests: missing,
-        other_requests: others,
-        span_ns: span,
-        issue_time_error: punctuality.error.figures(),
-        drift_ns: punctuality.drift_ns(),
-        drift_share: punctuality.drift_share(),
-        device_time: device_time.figures(),
-    })
+/// An engine with its input.
+struct Job {
+    engine: EngineArgument,
+    input: Input,
+    command: String,
+}
+
+impl Job {
+    fn new(plan: &Plan, prepared: &Prepared, number: usize, engine: &EngineArgument) -> Result<Job> {
+        let input = prepared.written_for(engine.program, number)?;
+        let command = engine.program.command(&input, plan.arguments, &engine.more)?;
+        Ok(Job { engine: engine.clone(), input, command })
+    }
+
+    fn run(self, plan: &Plan, device: &BlockDevice, patience: Duration) -> Result<EngineFigures> {
+        let Job { engine, input, command } = self;
+        let recording = Recording::begin(device, input.folder.join("seen.parquet"))?;
+        let failure = programs::run(&command, patience, &plan.stop)?;
+        let recorded = recording.end()?;
+        ensure!(!plan.stop.load(Ordering::Relaxed), Interrupted);
+        let matching = Matching::of(&input.asked, &recorded.path, &plan.stop)?;
+        Ok(EngineFigures {
+            engine: engine.to_string(),
+            command,
+            failure,
+            inexpressible_requests: input.left_out,
+            lost_events: recorded.lost_events,
+            arrived_requests: matching.arrived,
+            missing_requests: matching.missing,
+            other_requests: matching.others,
+            span_ns: matching.span,
+            issue_time_error: matching.punctuality.error.figures(),
+            drift_ns: matching.punctuality.drift_ns(),
+            drift_share: matching.punctuality.drift_share(),
+            device_time: matching.device_time.figures(),
+        })
+    }
 }

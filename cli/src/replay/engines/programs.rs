@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::os::unix::process::CommandExt as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,8 +12,8 @@ use anyhow::{Context, Result, anyhow};
 use replay::sources::TraceRead;
 use rustix::process::{Pid, Signal, kill_process_group};
 use tempfile::TempDir;
-use traces::formats::replayer::Replay as ReplayOf;
-use traces::formats::{FORMATS, Format};
+use traces::formats::replayer::{Replay as ReplayOf, quoted};
+use traces::formats::{Format, btreplay, csv, fio_iolog};
 use traces::trace::{AddressSpace, Layer, WriteOptions};
 use traces::{Nanos, Operation, Timestamp, TraceMeta};
 
@@ -22,13 +22,14 @@ use crate::needs::{Use, uses};
 use crate::replay::{Plan, Survey};
 
 /// A program that replays traces.
+#[derive(Debug)]
 pub struct Program {
     /// Its name, which is that of its executable unless it is this program.
     pub name: &'static str,
     /// The run of `iocast replay` that needs it, unless it is this program.
     pub run: Option<Use>,
     /// The format that it reads, and the name of its input.
-    format: &'static str,
+    format: fn() -> &'static Format,
     input: &'static str,
     /// Whether it can replay a flush. btreplay 1.2 makes a write without data of it, and never ends.
     flushes: bool,
@@ -37,14 +38,23 @@ pub struct Program {
 /// This program.
 const OURS: &str = "iocast";
 
+/// The requests as this program reads them.
+const ASKED: &str = "asked.csv";
+
 /// All programs.
 pub const PROGRAMS: &[Program] = &[
-    Program { name: OURS, run: None, format: "csv", input: "asked.csv", flushes: true },
-    Program { name: "fio", run: Some(uses::REPLAY_FIO), format: "fio-iolog", input: "asked.iolog", flushes: true },
+    Program { name: OURS, run: None, format: || &csv::FORMAT, input: ASKED, flushes: true },
+    Program {
+        name: "fio",
+        run: Some(uses::REPLAY_FIO),
+        format: || &fio_iolog::FORMAT,
+        input: "asked.iolog",
+        flushes: true,
+    },
     Program {
         name: "btreplay",
         run: Some(uses::REPLAY_BTREPLAY),
-        format: "btreplay",
+        format: || &btreplay::FORMAT,
         input: "asked.replay.0",
         flushes: false,
     },
@@ -59,6 +69,8 @@ const SAID_BYTES_MAX: u64 = 400;
 
 /// The input of a program.
 pub struct Input {
+    /// The folder of the engine's files.
+    pub folder: PathBuf,
     path: PathBuf,
     /// The same requests, readable by iocast, as the program can express them.
     pub asked: PathBuf,
@@ -67,24 +79,21 @@ pub struct Input {
 }
 
 impl Program {
-    fn row(&self) -> &'static Format {
-        FORMATS.iter().find(|format| format.name == self.format).expect("a format of this name is registered")
-    }
-
     /// The command line that replays `input`, with `more` arguments.
     ///
     /// # Errors
     /// A device that the program cannot use.
     pub fn command(&self, input: &Input, arguments: &Replay, more: &str) -> Result<String> {
         let device = arguments.target.display().to_string();
-        let command = match &self.row().replayer {
+        let command = match &(self.format)().replayer {
             Some(replayer) => (replayer.command)(&ReplayOf { file: &input.path, device: Some(&device), devices: 1 })
                 .map_err(|error| anyhow!("{}: {error}", self.name))?,
             None => {
                 let writes = if arguments.allow_writes { " --allow-writes" } else { "" };
                 // Other programs do not merge requests either.
+                let (device, path) = (quoted(&device), quoted(&input.path.display().to_string()));
                 let options = format!("--device {device}{writes} --merge off --output-format json");
-                format!("/proc/self/exe replay {} {options}", input.path.display())
+                format!("{OURS} replay {path} {options}")
             }
         };
         Ok(if more.is_empty() { command } else { format!("{command} {more}") })
@@ -108,9 +117,9 @@ impl Prepared {
     pub(super) fn new(plan: &Plan, survey: &Survey) -> Result<Prepared> {
         // btreplay makes a `/` of each `_`, and fio ends a name at a colon.
         let folder = tempfile::Builder::new().prefix("iocast-engines-").tempdir().context("a temporary folder")?;
-        let asked = folder.path().join(PROGRAMS[0].input);
+        let asked = folder.path().join(ASKED);
         let (mut merged, _) = plan.merged(survey.capacity)?;
-        let create = PROGRAMS[0].row().create.context("CSV is written")?;
+        let create = csv::FORMAT.create.context("CSV is written")?;
         let mut writer = create(&asked, &WriteOptions::default())?;
         let (mut first, mut last) = (None, Timestamp::ZERO);
         while let Some(mut record) = merged.take()? {
@@ -124,15 +133,10 @@ impl Prepared {
             last = record.request.arrival;
             writer.write(&record)?;
         }
-        writer.finish(&TraceMeta::new(PROGRAMS[0].format, Layer::GuestQueue, "recorded"))?;
+        writer.finish(&TraceMeta::new(csv::FORMAT.name, Layer::GuestQueue, "recorded"))?;
         let device = plan.arguments.target.display().to_string();
         let span = first.map_or(Nanos::ZERO, |first| last.since(first));
         Ok(Prepared { asked, device, span, read: merged.read(), folder })
-    }
-
-    /// The folder of all files.
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
     }
 
     /// From the first arrival to the last.
@@ -150,19 +154,21 @@ impl Prepared {
         PATIENCE.0 + Duration::from_nanos(self.span.as_ns()) * PATIENCE.1
     }
 
-    /// The requests in the format of `program`.
+    /// The requests in the format of `program`, in the folder of the engine with this number.
     ///
     /// # Errors
     /// They cannot be written.
-    pub fn written_for(&self, program: &Program) -> Result<Input> {
-        let path = self.folder().join(program.input);
-        if path == self.asked {
-            return Ok(Input { asked: path.clone(), path, left_out: 0 });
+    pub fn written_for(&self, program: &Program, number: usize) -> Result<Input> {
+        let folder = self.folder.path().join(number.to_string());
+        std::fs::create_dir(&folder).context("a temporary folder")?;
+        if program.name == OURS {
+            return Ok(Input { folder, path: self.asked.clone(), asked: self.asked.clone(), left_out: 0 });
         }
+        let path = folder.join(program.input);
         let mut reader = traces::formats::open(&self.asked, &traces::trace::ReadOptions::default())?;
         let options =
             WriteOptions { lossy: true, address_space: AddressSpace::Shared, replay_device: Some(self.device.clone()) };
-        let create = program.row().create.context("a program's format is written")?;
+        let create = (program.format)().create.context("a program's format is written")?;
         let mut writer = create(&path, &options)?;
         let mut flushes = 0;
         while let Some(record) = reader.next()? {
@@ -174,8 +180,8 @@ impl Prepared {
         }
         let written = writer.finish(reader.meta())?;
         let left_out = written.left_out.values().sum::<u64>() + flushes;
-        // A second engine of the same program replaces its input.
-        Ok(Input { asked: if left_out == 0 { self.asked.clone() } else { path.clone() }, path, left_out })
+        let asked = if left_out == 0 { &self.asked } else { &path };
+        Ok(Input { folder, asked: asked.clone(), path, left_out })
     }
 }
 
@@ -185,11 +191,11 @@ impl Prepared {
 /// It cannot be started.
 pub fn run(command: &str, patience: Duration, stop: &AtomicBool) -> Result<Option<String>> {
     let mut said = tempfile::tempfile().context("a temporary file")?;
-    let ours = std::env::current_exe().context("the path of this program")?;
-    let command = command.replace("/proc/self/exe", &ours.display().to_string());
     let mut shell = Command::new("sh");
+    // The program that runs, whether or not it is the one on the PATH.
+    let ours = format!("{OURS}() {{ /proc/{}/exe \"$@\"; }}; {command}", std::process::id());
     let path = format!("{}:/usr/sbin:/sbin", std::env::var("PATH").unwrap_or_default());
-    shell.args(["-c", &command]).env("PATH", path).process_group(0);
+    shell.args(["-c", &ours]).env("PATH", path).process_group(0);
     shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone().context("a temporary file")?);
     let mut child = shell.spawn().context("cannot start a shell")?;
     let begun = Instant::now();
