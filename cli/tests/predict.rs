@@ -1,20 +1,12 @@
 //! `iocast predict` on the command line.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod program;
+
 use std::path::Path;
 
-use assert_cmd::Command;
+use program::{iocast, sample};
 use serde_json::{Value, json};
-
-fn iocast() -> Command {
-    let mut command = Command::cargo_bin("iocast").unwrap();
-    command.env_remove("COLUMNS");
-    command
-}
-
-fn sample(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/samples").join(name).display().to_string()
-}
 
 fn json_of(arguments: &[&str]) -> Value {
     let output = iocast().arg("predict").args(arguments).args(["--output-format", "json"]).assert().success();

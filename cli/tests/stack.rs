@@ -1,20 +1,17 @@
 //! `iocast compare --stack` on the command line.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use std::path::{Path, PathBuf};
+mod program;
+
+use std::path::Path;
 
 use assert_cmd::Command;
+use program::{iocast, sample};
 use serde_json::Value;
-
-fn sample(name: &str) -> String {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "traces", "samples", name].iter().collect();
-    path.display().to_string()
-}
 
 /// `iocast compare` of the first 1,500 requests of two VMs, with more arguments.
 fn compare(more: &[&str]) -> Command {
-    let mut command = Command::cargo_bin("iocast").unwrap();
-    command.env_remove("RAYON_NUM_THREADS");
+    let mut command = iocast();
     command.args(["compare", &sample("mail.parquet"), &sample("web.parquet"), "--pacing", "closed", "--limit", "1500"]);
     command.args(more);
     command

@@ -1,19 +1,17 @@
 //! Runs the program for tests.
 #![allow(dead_code, reason = "every test uses a part of it")]
 
-use std::path::PathBuf;
-
 use assert_cmd::Command;
 use serde_json::Value;
 
+/// Relative to this package, where cargo runs its tests: what the program prints is wrapped the same in any checkout.
 pub fn sample(name: &str) -> String {
-    let path: PathBuf = [env!("CARGO_MANIFEST_DIR"), "..", "traces", "samples", name].iter().collect();
-    path.display().to_string()
+    format!("../traces/samples/{name}")
 }
 
 pub fn iocast() -> Command {
     let mut command = Command::cargo_bin("iocast").unwrap();
-    command.env_remove("RAYON_NUM_THREADS");
+    command.env_remove("RAYON_NUM_THREADS").env_remove("COLUMNS");
     command
 }
 
