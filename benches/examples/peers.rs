@@ -2,7 +2,7 @@
 //!
 //! `cargo run --release -p benches --example peers -- IOCAST EVENTS`; `make peers` does it. Every
 //! program is measured for its CPU seconds, so that it does not matter what else runs. fio-btrace2fio
-//! reads one file only, so it gets the one that blkparse has merged, and is told to leave out no process.
+//! reads one file only, so it gets the one that blkparse has merged, and is asked to leave out no process.
 
 use std::error::Error;
 use std::path::Path;

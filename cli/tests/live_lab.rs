@@ -33,7 +33,7 @@ disk = "virtio"
 size = "256m"
 "#;
 
-/// Reads that bypass the page cache, and durable writes.
+/// Reads that bypass the page cache, durable writes, and writes that fio reads again and verifies.
 const JOB: &str = "
 [global]
 ioengine=psync
@@ -53,6 +53,13 @@ rw=write
 bs=8k
 fdatasync=1
 thinktime=20000
+[verify]
+rw=randwrite
+direct=1
+bs=4k
+size=256k
+verify=crc32c
+verify_fatal=1
 ";
 
 fn lab(folder: &Path, path: Option<&Path>, arguments: &[&str]) -> Output {
@@ -139,6 +146,9 @@ fn guest_wire_and_drive_record_the_same_requests() {
     ] {
         assert!(folder.path().join("out/runs/together-mail-web/1").join(file).is_file(), "{file}");
     }
+    for vm in ["mail", "web"] {
+        read_back_what_it_wrote(&folder.path().join(format!("out/runs/together-mail-web/1/{vm}/{vm}.fio.json")));
+    }
     assert_eq!(processes_about(&folder.path().display().to_string()), Vec::<String>::new());
     // Resuming repeats no run: it ends at once with the same results.
     let on = lab(folder.path(), None, &["-o", "out", "--resume", "--output-format", "json"]);
@@ -153,6 +163,15 @@ fn guest_wire_and_drive_record_the_same_requests() {
     let again = lab(folder.path(), None, &["-o", "out"]);
     let said = String::from_utf8_lossy(&again.stderr).into_owned();
     assert!(again.status.code() == Some(2) && said.contains("out exists: --resume continues in it"), "{said}");
+}
+
+/// fio found its data again, over NBD (iSCSI's target reads the disk from there) and over vhost-user.
+fn read_back_what_it_wrote(report: &Path) {
+    let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    let jobs = report["jobs"].as_array().unwrap();
+    assert!(jobs.iter().all(|job| job["error"] == 0), "{report}");
+    let verified = jobs.iter().find(|job| job["jobname"] == "verify").unwrap();
+    assert!(number(&verified["read"]["total_ios"]) > 50.0, "{verified}");
 }
 
 #[test]

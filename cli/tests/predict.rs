@@ -125,9 +125,9 @@ fn traces_of_also_inform_the_twin_and_are_not_forecast() {
     assert_eq!(also["pairs"][0]["vms"], json!(["mail", "web"]));
     assert_eq!(also["alone"].as_array().unwrap().len(), 2);
     // The evidence for the device is named with its digest.
-    let told = &also["also"];
-    assert_eq!((told.as_array().unwrap().len(), &told[0]["vm"]), (1, &json!("oltp")));
-    assert_eq!(told[0]["trace"]["sha256"].as_str().unwrap().len(), 64);
+    let found = &also["also"];
+    assert_eq!((found.as_array().unwrap().len(), &found[0]["vm"]), (1, &json!("oltp")));
+    assert_eq!(found[0]["trace"]["sha256"].as_str().unwrap().len(), 64);
     let (twin, without) = (of(&also, "twin"), of(&own, "twin"));
     assert!(twin["notes"].to_string().contains("also inferred from 1 further trace"), "{}", twin["notes"]);
     assert!(twin["read_response_ns"] != without["read_response_ns"]);

@@ -144,6 +144,23 @@ fn impossible_arguments_are_refused_before_any_replay() {
 }
 
 #[test]
+fn virtual_disk_that_cannot_be_used_is_named_before_the_simulation() {
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("small.img"), [1; 4096]).unwrap();
+    let refused = |paper: &str, disk: &str| {
+        let output = reproduce(folder.path(), "1", &[paper, "--virtual-disk", disk]);
+        assert!(output.stdout.is_empty());
+        (output.status.code().unwrap(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = refused("kim2015", "small.img");
+    assert!(code == 2 && said.contains("--virtual-disk: kim2015 has no virtual disk"), "{said}");
+    let (code, said) = refused("geist2010", "small.img");
+    assert!(code == 1 && said.contains("small.img") && said.contains("more than 8 MiB"), "{said}");
+    let (code, said) = refused("geist2010", "nowhere.img");
+    assert!(code == 1 && said.contains("nowhere.img: there is no such device or file"), "{said}");
+}
+
+#[test]
 fn papers_are_listed() {
     let output = Command::cargo_bin("iocast").unwrap().args(["list", "papers"]).output().unwrap();
     let text = String::from_utf8(output.stdout).unwrap();

@@ -12,7 +12,7 @@ use traces::trace::ReadOptions;
 use traces::{Flags, Request, Sectors, Timestamp};
 
 /// The requests at the device: records of the same times that lie one behind the other were merged. A write that a
-/// flush belongs to completes with that, so it tells nothing.
+/// flush belongs to completes with that, so it adds nothing.
 fn device_requests(path: &Path) -> Vec<(Timestamp, Timestamp, Request)> {
     let mut reader = formats::open(path, &ReadOptions::default()).unwrap();
     let mut records = Vec::new();

@@ -53,6 +53,15 @@ pub enum ReproduceError {
     /// An error of a stack.
     #[error(transparent)]
     Stack(#[from] replay::stack::StackError),
+    /// An error of a replay on a virtual disk.
+    #[error(transparent)]
+    Live(#[from] replay::live::LiveError),
+    /// A virtual disk cannot be measured.
+    #[error("{0}")]
+    VirtualDisk(String),
+    /// It was asked to stop.
+    #[error("interrupted")]
+    Interrupted,
     /// An error in the measurement of a drive.
     #[error(transparent)]
     Reads(#[from] drive_models::calibration::ReadsError),

@@ -1,5 +1,8 @@
 //! The observer of a replay: it receives the events of the replay and does not change it.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use traces::{Request, RequestId, Sectors, Timestamp, VmId};
 
 /// A request that the drive has served, with the times of its steps.
@@ -48,6 +51,16 @@ pub trait Observer {
 }
 
 impl Observer for () {}
+
+/// Counts completed arrivals, for a progress bar.
+#[derive(Clone, Debug, Default)]
+pub struct Completed(pub Arc<AtomicU64>);
+
+impl Observer for Completed {
+    fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
 
 /// Two observers, called in order.
 impl<A: Observer, B: Observer> Observer for (A, B) {

@@ -58,6 +58,9 @@ pub struct Stage<S> {
     held: Option<RequestId>,
     reads_in_flight: u32,
     writes_in_flight: u32,
+    /// Whether the scheduler has answered that it sends nothing before the next arrival, completion or `wake`. The
+    /// engine steps at events that a scheduler does not see, such as the completion of a member of an array.
+    answered: bool,
     wake: Option<Timestamp>,
     // Reused so that nothing is allocated per flush.
     flushed: Vec<RequestId>,
@@ -81,6 +84,7 @@ impl<S: Scheduler> Stage<S> {
             held: None,
             reads_in_flight: 0,
             writes_in_flight: 0,
+            answered: false,
             wake: None,
             flushed: Vec::new(),
         }
@@ -94,7 +98,12 @@ impl<S: Scheduler> Stage<S> {
     /// The layer below has no capacity, so the scheduler is not asked before it has, whatever time the scheduler has
     /// named.
     pub(crate) fn wait_for_capacity(&mut self) {
-        self.wake = None;
+        self.ask_again();
+    }
+
+    /// Something has changed that the scheduler knows of.
+    fn ask_again(&mut self) {
+        (self.answered, self.wake) = (false, None);
     }
 
     /// Arrivals and parts of arrivals that have not completed.
@@ -157,7 +166,9 @@ impl<S: Scheduler> Stage<S> {
         drive: &mut D,
         observer: &mut O,
     ) -> bool {
-        self.wake = None;
+        if self.wake.is_some_and(|wake| wake <= now) {
+            self.ask_again();
+        }
         if let Some(&id) = self.bypass.front() {
             let issued = self.issue(now, id, drive, observer);
             if issued {
@@ -165,7 +176,7 @@ impl<S: Scheduler> Stage<S> {
             }
             return issued;
         }
-        if self.held.is_none() {
+        if self.held.is_none() && !self.answered {
             self.held = self.ask(now, drive, observer);
         }
         let Some(id) = self.held else { return false };
@@ -195,10 +206,13 @@ impl<S: Scheduler> Stage<S> {
             }
             Dispatch::WaitUntil(time) => {
                 assert!(time > now, "the scheduler waits until a time that has passed");
-                self.wake = Some(time);
+                (self.answered, self.wake) = (true, Some(time));
                 None
             }
-            Dispatch::Idle => None,
+            Dispatch::Idle => {
+                self.answered = true;
+                None
+            }
         }
     }
 
@@ -218,6 +232,7 @@ impl<S: Scheduler> Stage<S> {
         observer: &mut O,
         done: &mut Vec<Arrival>,
     ) {
+        self.ask_again();
         let id = completion.id;
         let slot = &self.requests[id];
         let (request, bypass) = (slot.request, slot.bypass);
@@ -321,6 +336,7 @@ impl<S: Scheduler> Stage<S> {
 
     /// Inserts a request into the scheduler, unless it can be merged into a waiting one.
     fn enqueue<O: Observer>(&mut self, now: Timestamp, id: RequestId, observer: &mut O) {
+        self.ask_again();
         let request = self.requests[id].request;
         if self.limits.merge {
             if request.operation.moves_data() && self.merge_into_waiting(now, id, &request, observer) {
@@ -434,6 +450,7 @@ impl<S: Scheduler> Stage<S> {
         } else {
             self.scheduler.issued(now, id);
         }
+        self.ask_again();
         drive.submit(now, id, &request);
         observer.issued(now, id, &request);
         true

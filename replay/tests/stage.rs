@@ -8,6 +8,8 @@
 mod listed;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use listed::Listed;
 use replay::{Engine, Limits, Observer, Served, Stage};
@@ -213,7 +215,10 @@ impl Scheduler for Strict {
         self.fifo.insert(now, id, request);
     }
     fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
-        assert!(self.completed > 0 || self.sent.is_empty(), "the one before has completed and we were told");
+        assert!(
+            self.completed > 0 || self.sent.is_empty(),
+            "the one before has completed and the scheduler knows of it"
+        );
         let dispatch = self.fifo.dispatch(now, capacity, cost);
         if let Dispatch::Send(id) = dispatch {
             self.completed = 0;
@@ -244,6 +249,62 @@ fn scheduler_receives_completions_of_its_own_requests_only() {
     let source = Listed::new(&requests);
     let log = Engine::new(source, stage, drive, Log::default()).run().unwrap().observer.0;
     assert_eq!(only(&log, "F").len(), 4);
+}
+
+/// Counts how often it is asked. It waits until 5,000 us for its first request, and sends nothing else.
+struct Patient {
+    asked: Arc<AtomicU32>,
+    waiting: Vec<RequestId>,
+}
+
+impl Scheduler for Patient {
+    fn insert(&mut self, _now: Timestamp, id: RequestId, _request: &Request) {
+        self.waiting.push(id);
+    }
+    fn dispatch(&mut self, now: Timestamp, _capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
+        self.asked.fetch_add(1, Ordering::Relaxed);
+        let until = Timestamp::from_ns(5_000_000);
+        match self.waiting.first() {
+            Some(_) if now < until => Dispatch::WaitUntil(until),
+            Some(_) if now == until => Dispatch::Send(self.waiting.remove(0)),
+            _ => Dispatch::Idle,
+        }
+    }
+    fn remove(&mut self, _id: RequestId) {}
+    fn merged(&mut self, _now: Timestamp, _into: RequestId, _request: &Request) {}
+    fn waiting(&self) -> usize {
+        self.waiting.len()
+    }
+}
+
+#[test]
+fn scheduler_is_asked_after_arrivals_and_completions_and_at_its_time_and_not_in_between() {
+    let mut drive = drive_models::build(&"fixed".parse().unwrap()).unwrap().drive;
+    let asked = Arc::new(AtomicU32::new(0));
+    let mut stage = Stage::new(Patient { asked: Arc::clone(&asked), waiting: Vec::new() }, Limits::default());
+    let (mut done, mut completions) = (Vec::new(), Vec::new());
+    let mut opportunity = |us: u64, arrival: Option<Request>| {
+        let now = Timestamp::from_ns(us * 1000);
+        drive.advance(now, &mut completions);
+        for completion in completions.drain(..) {
+            stage.complete(now, &completion, &mut (), &mut done);
+        }
+        if let Some(request) = arrival {
+            stage.arrive(now, request, &drive, &mut (), &mut done);
+        }
+        let before = asked.load(Ordering::Relaxed);
+        stage.dispatch(now, &mut drive, &mut ());
+        (asked.load(Ordering::Relaxed) - before, stage.wake().map(|wake| wake.as_ns() / 1000))
+    };
+    assert_eq!(opportunity(0, Some(read(0, 8, 8))), (1, Some(5000)));
+    assert_eq!(opportunity(1000, None), (0, Some(5000)));
+    assert_eq!(opportunity(2000, Some(read(2000, 100, 8))), (1, Some(5000)));
+    // It sends its first request, is asked once more, and has no capacity left for the second.
+    assert_eq!(opportunity(5000, None), (1, None));
+    assert_eq!(opportunity(5500, None), (0, None));
+    // The completion at 6,000 us is news, after which it answers that it is idle.
+    assert_eq!([opportunity(6000, None), opportunity(6500, None)], [(1, None), (0, None)]);
+    assert_eq!(opportunity(7000, Some(read(7000, 200, 8))), (1, None));
 }
 
 #[test]

@@ -9,7 +9,7 @@ use traces::results::placement::Interference;
 use crate::canvas::{Drawing, FAMILY, PictureError, failed, fitted, width_of};
 use crate::heading::{Mark, heading, legend, letters};
 
-/// Nothing is left, half, all. Lightness grows with the share, so that grey paper tells it too.
+/// Nothing is left, half, all. Lightness grows with the share, so that a grey print shows it too.
 const SCALE: [[f64; 3]; 3] = [[140.0, 25.0, 40.0], [240.0, 175.0, 95.0], [240.0, 247.0, 252.0]];
 const UNKNOWN: RGBColor = RGBColor(205, 205, 205);
 /// Cells narrower than so many letters have no number.

@@ -65,7 +65,7 @@ impl fmt::Display for Layer {
 pub struct Clock {
     /// The clock's name as its source calls it, e.g. `monotonic`.
     pub name: String,
-    /// The wall-clock time (nanoseconds since 1970 UTC) of timestamp zero, where the trace tells.
+    /// The wall-clock time (nanoseconds since 1970 UTC) of timestamp zero, if the trace has it.
     pub zero_unix_ns: Option<i64>,
 }
 
@@ -90,14 +90,14 @@ pub struct TraceMeta {
     pub layer: Layer,
     /// Its clock.
     pub clock: Clock,
-    /// The traced device's capacity, where the trace tells.
+    /// The traced device's capacity, if the trace has it.
     pub capacity_sectors: Option<Sectors>,
     /// Whether the VMs share one device.
     #[serde(default)]
     pub address_space: AddressSpace,
     /// Names of the VMs; [`crate::VmId`] is the index. Never empty.
     pub vms: Vec<String>,
-    /// Names of the streams (processes, cgroups) by [`crate::StreamId`], where the trace tells.
+    /// Names of the streams (processes, cgroups) by [`crate::StreamId`], if the trace has it.
     pub streams: BTreeMap<u32, String>,
     /// Free key-value provenance: how, where and by what the trace was made.
     pub provenance: BTreeMap<String, String>,

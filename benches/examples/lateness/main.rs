@@ -134,10 +134,10 @@ fn serve(way: &Way, iocast: &Path, drive: &str, depth: u32, seconds: u32) -> Res
         sleep(Duration::from_millis(10));
     }
     let loaded = (way.load)(&socket, depth, seconds);
-    let told = Command::new("kill").args(["-TERM", &server.id().to_string()]).status()?;
+    let found = Command::new("kill").args(["-TERM", &server.id().to_string()]).status()?;
     let ended = server.wait()?;
     loaded?;
-    if !(told.success() && ended.success()) {
+    if !(found.success() && ended.success()) {
         return Err(format!("iocast serve: {ended}").into());
     }
     Ok(serde_json::from_slice(&std::fs::read(&report)?)?)
@@ -154,7 +154,7 @@ fn fio(socket: &Path, depth: u32, seconds: u32) -> Result<(), Box<dyn Error>> {
     if fio.success() { Ok(()) } else { Err(format!("fio: {fio}").into()) }
 }
 
-/// One queue of a guest, which is told of answers as a real one is.
+/// One queue of a guest, which is notified of answers as a real one is.
 fn ring(socket: &Path, depth: u32, seconds: u32) -> Result<(), Box<dyn Error>> {
     let mut guest = Guest::start(socket, Setup { queues: 1, entries: 128, slots: depth.into(), without: 0 });
     let mut random = Xoshiro256PlusPlus::seed_from_u64(1);

@@ -26,6 +26,10 @@ pub struct Reproduce {
     /// [default: traces/samples/lab-virtio, if it exists]
     #[arg(long, value_name = "FOLDER")]
     pub lab: Option<PathBuf>,
+    /// File or block device to read as the virtual disk of geist2010, whose columns of the VM are then measured as well;
+    /// several disks share the runs, of which each takes 20 to 50 minutes
+    #[arg(long = "virtual-disk", value_name = "PATH")]
+    pub virtual_disks: Vec<PathBuf>,
     /// Beginning of the names of the files to write: STEM.json, STEM.md, STEM-figure1.svg, STEM-table2.png and so on
     /// [default: no files]
     #[arg(long, short, value_name = "STEM")]

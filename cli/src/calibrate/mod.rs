@@ -93,7 +93,7 @@ fn calibrate(
         eprintln!("iocast: {line}");
     }
     let reads = measure(arguments, source, &mut target)?;
-    let told = dependence(&reads, arguments.seed);
+    let measured = dependence(&reads, arguments.seed);
     let capacity = arguments.capacity.or(target.capacity()).unwrap_or_else(|| reads.furthest());
     if capacity < reads.furthest() {
         let error =
@@ -104,7 +104,7 @@ fn calibrate(
         reads: &reads,
         capacity,
         origin: &target.origin,
-        depends_on_distance: told.depends_on_distance,
+        depends_on_distance: measured.depends_on_distance,
         force_linear: arguments.force_linear,
         heads: arguments.heads,
         seed: arguments.seed,
@@ -142,7 +142,7 @@ fn calibrate(
         reads: reads.points.len() as u64,
         seed: arguments.seed,
         generator: GENERATOR.to_owned(),
-        dependence: told,
+        dependence: measured,
         fits,
         files: written,
         notes: target.notes,

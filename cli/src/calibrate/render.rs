@@ -46,15 +46,15 @@ pub fn render(calibration: &Calibration, format: OutputFormat) -> String {
 }
 
 /// A sentence that states whether times depend on distance, with the figures behind it.
-fn verdict(told: &Dependence) -> String {
-    let depends = if told.depends_on_distance { "depend" } else { "do NOT depend" };
+fn verdict(measured: &Dependence) -> String {
+    let depends = if measured.depends_on_distance { "depend" } else { "do NOT depend" };
     format!(
         "Times {depends} on distance: a line explains {} of the variance of the held-out half. Chance explains {} to \
          {} (99 % of {} permutations); a dependence needs at least {}.",
-        percent(told.explained_share, 2),
-        percent(told.by_chance_low, 2),
-        percent(told.by_chance_high, 2),
-        told.permutations,
+        percent(measured.explained_share, 2),
+        percent(measured.by_chance_low, 2),
+        percent(measured.by_chance_high, 2),
+        measured.permutations,
         percent(SHARE_MIN, 0)
     )
 }

@@ -22,6 +22,25 @@ const NULL: &str = "null";
 /// The alignment of requests if the kernel does not say it: a page, which suits every device.
 const PAGE_BYTES: u64 = 4096;
 
+/// Which device to open, and how.
+pub struct Opening<'a> {
+    pub path: &'a Path,
+    pub allow_writes: bool,
+    pub backend: Backend,
+    /// The most requests in flight.
+    pub depth: u32,
+    /// Seed of the data that is written.
+    pub seed: u64,
+}
+
+impl<'a> From<&'a Replay> for Opening<'a> {
+    fn from(arguments: &'a Replay) -> Opening<'a> {
+        let &Replay { ref target, allow_writes, backend, seed, .. } = arguments;
+        let depth = arguments.replaying.stage.limits(DEVICE_QUEUE_DEPTH).depth;
+        Opening { path: target, allow_writes, backend, depth, seed }
+    }
+}
+
 /// A device that is open.
 pub struct Opened {
     pub device: Box<dyn LiveDevice>,
@@ -37,12 +56,12 @@ pub struct Opened {
 }
 
 impl Opened {
-    /// Opens the device of the command line.
+    /// Opens a device.
     ///
     /// # Errors
     /// No device, a device in use, missing permission.
-    pub fn new(arguments: &Replay) -> Result<Opened> {
-        let path = &arguments.target;
+    pub fn new(opening: &Opening) -> Result<Opened> {
+        let &Opening { path, allow_writes, .. } = opening;
         if path.as_os_str() == NULL {
             return Ok(Opened {
                 device: Box::new(NullDevice::new(Sectors::new(u64::MAX / SECTOR_BYTES))),
@@ -67,11 +86,11 @@ impl Opened {
         if !holders.is_empty() {
             bail!("{} is in use: {}; a replay needs a device of its own", path.display(), holders.join(", "));
         }
-        if arguments.allow_writes && kind.is_block_device() && system.is_read_only(number) {
+        if allow_writes && kind.is_block_device() && system.is_read_only(number) {
             return Err(explained(path, &ErrorKind::ReadOnlyFilesystem.into()));
         }
         let exclusive = if kind.is_block_device() { libc::O_EXCL } else { 0 };
-        let (mut file, direct) = open(path, arguments.allow_writes, exclusive)?;
+        let (mut file, direct) = open(path, allow_writes, exclusive)?;
         let bytes = file.seek(SeekFrom::End(0)).with_context(|| path.display().to_string())?;
         let logical = BlockDevice::find(system.sys, number).and_then(|block| block.logical_block_bytes);
         let block = Sectors::holding(logical.unwrap_or(PAGE_BYTES).clamp(SECTOR_BYTES, PAGE_BYTES));
@@ -91,9 +110,9 @@ impl Opened {
         }
         let widened = Arc::default();
         let target =
-            Target { file: Arc::new(file), capacity, block, seed: arguments.seed, widened: Arc::clone(&widened) };
-        let (device, backend, backend_reason) = sent(&target, arguments)?;
-        warnings.extend(backend_reason.clone().filter(|_| arguments.backend == Backend::Auto).map(|reason| {
+            Target { file: Arc::new(file), capacity, block, seed: opening.seed, widened: Arc::clone(&widened) };
+        let (device, backend, backend_reason) = sent(&target, opening)?;
+        warnings.extend(backend_reason.clone().filter(|_| opening.backend == Backend::Auto).map(|reason| {
             format!("{reason}; {THREADS} threads take its place, and keep at most {THREADS} requests in flight")
         }));
         Ok(Opened { device, backend, backend_reason, direct, block, widened, warnings })
@@ -120,17 +139,17 @@ fn open(path: &Path, allow_writes: bool, exclusive: i32) -> Result<(File, bool)>
 type Sent = (Box<dyn LiveDevice>, &'static str, Option<String>);
 
 /// The way on which requests are sent to `target`.
-fn sent(target: &Target, arguments: &Replay) -> Result<Sent> {
+fn sent(target: &Target, opening: &Opening) -> Result<Sent> {
     let threads = |reason: String| -> Result<Sent> {
         let pool = ThreadPool::new(target.clone()).context("cannot start threads")?;
         Ok((Box::new(pool), "threads", Some(reason)))
     };
-    if arguments.backend == Backend::Threads {
+    if opening.backend == Backend::Threads {
         return threads("--backend threads was given".to_owned());
     }
-    match Ring::new(target.clone(), arguments.replaying.stage.limits(DEVICE_QUEUE_DEPTH).depth) {
+    match Ring::new(target.clone(), opening.depth) {
         Ok(ring) => Ok((Box::new(ring), "io_uring", None)),
-        Err(error) if arguments.backend == Backend::Auto => threads(io_uring_unavailable(&error)),
+        Err(error) if opening.backend == Backend::Auto => threads(io_uring_unavailable(&error)),
         Err(error) => Err(anyhow!(io_uring_unavailable(&error))),
     }
 }

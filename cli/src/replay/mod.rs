@@ -1,6 +1,6 @@
 //! `iocast replay`: replays traces on a real device, and reports how faithful the replay was.
 
-mod device;
+pub mod device;
 pub mod engines;
 mod holders;
 mod reads_only;
@@ -10,22 +10,23 @@ pub mod throttle;
 
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use anyhow::{Context, Result, bail, ensure};
 use replay::live::{
     DeviceDrive, End, LONGEST_REQUEST, LiveDrive, LiveEnded, LiveEngine, MonotonicClock, broken_by_throttle,
 };
 use replay::metrics::Class;
+use replay::observer::Completed;
 use replay::overload::{Overload, Verdict};
 use replay::sources::{MergedTraces, RecordedResponses, TimeWindow};
-use replay::{Metrics, Observer, Stage};
+use replay::{Metrics, Stage};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use traces::results::live::{Ending, LiveFigures, RecordedTimes, ThrottleFigures};
 use traces::results::{Comparison, Part, Provenance, Run, SCHEMA_VERSION, Status};
 use traces::spec::Spec;
 use traces::trace::{Clock as TraceClock, ReadOptions};
-use traces::{Request, RequestId, Sectors, Timestamp, TraceMeta};
+use traces::{Sectors, TraceMeta};
 
 use crate::arguments::{Backend, DEVICE_QUEUE_DEPTH, Pacing, Replay, Replaying, Window};
 use crate::compare::{self, REMEDY, options, why_overloaded};
@@ -76,15 +77,6 @@ struct Measured {
     broken_by_throttle: Option<String>,
 }
 
-/// Counts completed arrivals for the progress bar.
-struct Completed(Arc<AtomicU64>);
-
-impl Observer for Completed {
-    fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {
-        self.0.fetch_add(1, Ordering::Relaxed);
-    }
-}
-
 pub fn run(arguments: &Replay) -> Result<()> {
     let scheduler: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
     let built = schedulers::build(&scheduler).map_err(UsageError::from_display)?;
@@ -104,7 +96,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
     if arguments.backend == Backend::IoUring {
         needs::check(&[uses::REPLAY_IO_URING])?;
     }
-    let opened = Opened::new(arguments)?;
+    let opened = Opened::new(&arguments.into())?;
     let named = vms::name_all(&arguments.traces, &arguments.vms)?;
     let vms = vms::gather(named, &reading, arguments.replaying.map.mapping(), window, opened.device.capacity())?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -209,7 +201,7 @@ impl Plan<'_> {
         };
         let mut first = Some(opened);
         let open = || {
-            let opened = first.take().map_or_else(|| Opened::new(self.arguments), Ok)?;
+            let opened = first.take().map_or_else(|| Opened::new(&self.arguments.into()), Ok)?;
             about = About::of(&opened);
             Ok(opened.device)
         };

@@ -4,6 +4,7 @@ mod grid;
 mod measured;
 mod pictures;
 mod render;
+mod virtual_disk;
 
 use std::path::PathBuf;
 
@@ -38,12 +39,14 @@ pub fn run(arguments: &Reproduce) -> Result<()> {
         Files::planned(stem.clone(), arguments.force, &endings, &pictures::FAMILIES)
     };
     let files = arguments.output.as_ref().map(planned).transpose()?;
+    let virtual_disks = virtual_disk::open(paper, &arguments.virtual_disks)?;
     let alternatives = arguments.alternatives == Switch::On;
     let progress = Progress::jobs("replaying", (paper.jobs)(seeds.len(), alternatives));
     let reproduction = (paper.reproduce)(&seeds, alternatives, &progress.counter(0));
     drop(progress);
     let mut reproduction = reproduction.with_context(|| format!("reproducing {}", paper.name))?;
     measured::add(paper, arguments, &mut reproduction)?;
+    virtual_disk::add(virtual_disks, seeds[0], &mut reproduction)?;
     let reproduced = Reproduced { program: traces::program_version(), reproduction };
     let width = width();
     let written = files.map(|files| write(&reproduced, &files, arguments)).transpose()?.unwrap_or_default();

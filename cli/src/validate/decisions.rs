@@ -125,8 +125,13 @@ fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> Str
         rows: agreement.misses[..shown]
             .iter()
             .map(|miss| {
-                let ours = miss.ours.as_ref().map_or("waits".to_owned(), told);
-                vec![miss.reason.clone(), told(&miss.kernel), ours, format!("{:.6}", miss.at_ns.as_ns() as f64 / 1e9)]
+                let ours = miss.ours.as_ref().map_or("waits".to_owned(), described);
+                vec![
+                    miss.reason.clone(),
+                    described(&miss.kernel),
+                    ours,
+                    format!("{:.6}", miss.at_ns.as_ns() as f64 / 1e9),
+                ]
             })
             .collect(),
         text_columns: 3,
@@ -136,7 +141,7 @@ fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> Str
     text
 }
 
-fn told(choice: &Choice) -> String {
+fn described(choice: &Choice) -> String {
     let Choice { operation, sector, sectors, process, .. } = choice;
     format!("{operation} {sector}+{} of {}", sectors.count(), process.0)
 }

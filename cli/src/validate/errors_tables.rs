@@ -50,8 +50,8 @@ pub fn render(result: &Consolidations, format: OutputFormat) -> String {
 }
 
 fn policies(result: &Consolidations) -> Table {
-    let row = |(name, told): (&String, &Identified)| {
-        let counts = [told.groups, told.right, told.right_and_sure, told.wrong_but_sure];
+    let row = |(name, identified): (&String, &Identified)| {
+        let counts = [identified.groups, identified.right, identified.right_and_sure, identified.wrong_but_sure];
         [name.clone()].into_iter().chain(counts.map(|count| count.to_string())).collect()
     };
     Table {

@@ -20,7 +20,7 @@ struct RecordedQueue {
     queue: BTreeMap<String, String>,
 }
 
-/// The scheduler of `spec` as it was set in the capture, unless `spec` sets a tunable itself. Tells which settings were
+/// The scheduler of `spec` as it was set in the capture, unless `spec` sets a tunable itself. States which settings were
 /// taken over. `spec` itself if no settings were recorded, or another scheduler's.
 ///
 /// # Errors

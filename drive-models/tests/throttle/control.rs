@@ -80,8 +80,8 @@ fn changes_are_reported_with_their_times() {
     one_by_one(&mut slowed, &near, Nanos::ZERO);
     // Targets of 4.25 and 6.375 ms are missed by 7 ms, of 9.5625 ms not.
     let changes = &slowed.report().changes;
-    let told: Vec<_> = changes.iter().map(|change| (change.at.as_ns(), change.to.millionths())).collect();
-    assert_eq!(told, [(7 * MS, 1_500_000), (14 * MS, 2_250_000)]);
+    let found: Vec<_> = changes.iter().map(|change| (change.at.as_ns(), change.to.millionths())).collect();
+    assert_eq!(found, [(7 * MS, 1_500_000), (14 * MS, 2_250_000)]);
     assert_eq!(slowed.report().lateness_max.as_ns(), 7_000_000 - 4_250_000);
     assert_eq!(slowed.report().k.to_string(), "2.25");
 }
@@ -103,9 +103,9 @@ fn a_long_queue_lowers_k() {
     open(&mut slowed, &near);
     // All leave with k=100; the fourth that is held lowers it, the others of the old k do not again.
     let report = slowed.report();
-    let told: Vec<_> =
+    let found: Vec<_> =
         report.changes.iter().map(|change| (change.at.as_ns(), change.to.to_string(), change.cause)).collect();
-    assert_eq!(told, [(4000, "50".to_owned(), ChangeCause::LongQueue)]);
+    assert_eq!(found, [(4000, "50".to_owned(), ChangeCause::LongQueue)]);
     assert_eq!((report.held_max, report.late), (11, 0));
     // The next to leave take half the time.
     let before = slowed.report().last;

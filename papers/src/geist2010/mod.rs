@@ -30,6 +30,7 @@ pub mod shadow;
 pub mod statements;
 pub mod table1;
 pub mod throttled;
+pub mod virtual_disk;
 
 /// The registry's row.
 pub const PAPER: Paper = Paper {

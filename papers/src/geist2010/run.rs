@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use drive_models::DriveModel;
+use schedulers::Scheduler;
 use schedulers::shadow_cache::{ShadowCache, Span};
 use traces::spec::{Spec, Unit};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
@@ -72,8 +73,10 @@ impl Measured {
 }
 
 /// The integer sums for [`Measured`], over the captured requests.
-struct Capture {
+pub(super) struct Capture {
     shadow: ShadowCache,
+    /// The number of requests to capture.
+    requests: u64,
     /// Whether each outstanding request was predicted to be a hit.
     predicted: Vec<bool>,
     served: u64,
@@ -91,8 +94,9 @@ struct Capture {
 }
 
 impl Capture {
-    fn new((segments, sectors, prefetch): (usize, u64, u64)) -> Capture {
+    fn new((segments, sectors, prefetch): (usize, u64, u64), requests: u64) -> Capture {
         Capture {
+            requests,
             shadow: ShadowCache::new(segments, Sectors::new(sectors), Sectors::new(prefetch)),
             predicted: Vec::new(),
             served: 0,
@@ -110,7 +114,7 @@ impl Capture {
         }
     }
 
-    fn measured(&self) -> Measured {
+    pub(super) fn measured(&self) -> Measured {
         // The moments are in ns and ns².
         let moments = |[sum, squares]: [u128; 2], count: u64| {
             let mean = sum as f64 / count as f64;
@@ -142,7 +146,7 @@ impl Observer for Capture {
     }
 
     fn served(&mut self, served: &Served) {
-        if self.served == REQUESTS {
+        if self.served == self.requests {
             return;
         }
         self.began.get_or_insert(served.dispatched);
@@ -160,7 +164,7 @@ impl Observer for Capture {
     }
 
     fn completed(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
-        if self.completed < REQUESTS {
+        if self.completed < self.requests {
             add(&mut self.response, now.since(request.arrival).as_ns());
             self.completed += 1;
         }
@@ -221,12 +225,22 @@ pub struct Setting<'a> {
     pub geometry: (usize, u64, u64),
     /// Seed of the processes.
     pub seed: u64,
+    /// The number of requests to capture.
+    pub requests: u64,
+}
+
+impl<'a> Setting<'a> {
+    /// The settings that follow from the inputs of a run, with the paper's number of requests.
+    pub fn of(prepared: &'a Prepared, setup: &Setup, direct: bool, seed: u64) -> Setting<'a> {
+        let Setup { sleep_scale, geometry, .. } = *setup;
+        Setting { prepared, direct, sleep_scale, geometry, seed, requests: REQUESTS }
+    }
 }
 
 /// The inputs of a run, apart from the file system, the seed and `O_DIRECT`.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Setup {
-    scheduler: Spec,
+    pub(super) scheduler: Spec,
     drive: String,
     /// Length of sleeps in thousandths of the paper's.
     sleep_scale: u32,
@@ -253,8 +267,7 @@ pub fn setup(machine: Machine, scheduler: &str, choices: &Choices) -> Result<Set
 /// An invalid part.
 pub fn run(prepared: &Prepared, setup: &Setup, direct: bool, seed: u64) -> Result<Measured, ReproduceError> {
     let drive = drive_models::build(&setup.drive.parse()?)?.drive;
-    let Setup { sleep_scale, geometry, .. } = *setup;
-    run_on(&Setting { prepared, direct, sleep_scale, geometry, seed }, &setup.scheduler, drive)
+    run_on(&Setting::of(prepared, setup, direct, seed), &setup.scheduler, drive)
 }
 
 /// Runs a workload on a given drive under a given scheduler, until the same number of requests.
@@ -262,25 +275,45 @@ pub fn run(prepared: &Prepared, setup: &Setup, direct: bool, seed: u64) -> Resul
 /// # Errors
 /// An invalid scheduler.
 pub fn run_on<D: DriveModel>(setting: &Setting, scheduler: &Spec, drive: D) -> Result<Measured, ReproduceError> {
-    let Setting { prepared, direct, sleep_scale, geometry, seed } = *setting;
-    let scheduler = schedulers::build(scheduler)?.scheduler;
-    let settings = ReaderSettings { direct, sleep_scale };
-    let reader = |number| {
-        let (ranked, metadata) = (prepared.ranked.clone(), prepared.metadata.clone());
-        Box::new(Reader::new(ranked, metadata, settings, seed, number)) as Box<dyn Program>
-    };
-    let guest = Guest {
-        name: "web server".to_owned(),
-        place: Lba::ZERO,
-        files: prepared.image.files.clone(),
-        journal: None,
-        memory: (!direct || prepared.metadata.is_some()).then(MemorySettings::default),
-        programs: (0..PROCESSES).map(reader).collect(),
-    };
-    // One or two requests may be merged into others.
-    let until = Until { requests: Some(REQUESTS + REQUESTS / 10), time: None };
-    let limits = Limits { depth: 1, look_ahead: true, ..Limits::default() };
-    let source = Guests::new(vec![guest], until);
-    let engine = Engine::new(source, Stage::new(scheduler, limits), drive, Capture::new(geometry));
-    Ok(engine.run()?.observer.measured())
+    let Parts { source, stage, capture } = Parts::new(setting, scheduler)?;
+    Ok(Engine::new(source, stage, drive, capture).run()?.observer.measured())
+}
+
+/// The parts of a run apart from the drive.
+pub(super) struct Parts {
+    pub(super) source: Guests,
+    pub(super) stage: Stage<Box<dyn Scheduler>>,
+    pub(super) capture: Capture,
+}
+
+impl Parts {
+    /// The processes of `setting` above `scheduler`.
+    ///
+    /// # Errors
+    /// An invalid scheduler.
+    pub(super) fn new(setting: &Setting, scheduler: &Spec) -> Result<Parts, ReproduceError> {
+        let Setting { prepared, direct, sleep_scale, geometry, seed, requests } = *setting;
+        let scheduler = schedulers::build(scheduler)?.scheduler;
+        let settings = ReaderSettings { direct, sleep_scale };
+        let reader = |number| {
+            let (ranked, metadata) = (prepared.ranked.clone(), prepared.metadata.clone());
+            Box::new(Reader::new(ranked, metadata, settings, seed, number)) as Box<dyn Program>
+        };
+        let guest = Guest {
+            name: "web server".to_owned(),
+            place: Lba::ZERO,
+            files: prepared.image.files.clone(),
+            journal: None,
+            memory: (!direct || prepared.metadata.is_some()).then(MemorySettings::default),
+            programs: (0..PROCESSES).map(reader).collect(),
+        };
+        // One or two requests may be merged into others.
+        let until = Until { requests: Some(requests + requests / 10), time: None };
+        let limits = Limits { depth: 1, look_ahead: true, ..Limits::default() };
+        Ok(Parts {
+            source: Guests::new(vec![guest], until),
+            stage: Stage::new(scheduler, limits),
+            capture: Capture::new(geometry, requests),
+        })
+    }
 }

@@ -31,7 +31,7 @@ const VARIATIONS: [(&str, &str, &str); 5] = [
     ("hit of 400 us", ",hit=400us", DISK),
 ];
 
-fn settings(more: &str) -> Result<ThrottleSettings, ReproduceError> {
+pub(super) fn settings(more: &str) -> Result<ThrottleSettings, ReproduceError> {
     let spec: Spec = format!("throttle:k=8,fill_on_hit=off{more}").parse()?;
     let throttle = drive_models::build_throttle(&spec)?.expect("a throttle is a throttle");
     Ok(throttle.settings().clone())
@@ -46,8 +46,8 @@ fn disk(spec: &str) -> Result<Box<dyn DriveModel>, ReproduceError> {
 /// # Errors
 /// An invalid part.
 pub fn cells(prepared: &Prepared, seed: u64, scaled: &Runs) -> Result<Vec<Cell>, ReproduceError> {
-    let geometry = super::run::GEOMETRY;
-    let setting = Setting { prepared, direct: true, sleep_scale: 1000, geometry, seed };
+    let (geometry, requests) = (super::run::GEOMETRY, super::numbers::REQUESTS);
+    let setting = Setting { prepared, direct: true, sleep_scale: 1000, geometry, seed, requests };
     let mut cells = Vec::new();
     let cats = "cats".parse()?;
     let run = |throttle: &mut Throttle<Box<dyn DriveModel>>| run_on(&setting, &cats, throttle);

@@ -22,7 +22,7 @@ pub struct LayerConfig {
     /// The most requests that the layer holds, waiting or sent on (`nr_requests`, the length of a ring). Further
     /// requests wait above the layer.
     pub queue: u32,
-    /// Whether the layer tells requests apart by VM only and drops their stream and priority: a back end serves a whole
+    /// Whether the layer distinguishes requests by VM only and drops their stream and priority: a back end serves a whole
     /// guest in one thread.
     pub by_vm: bool,
     /// Whether writes become synchronous here, as in a back end that submits them as direct I/O

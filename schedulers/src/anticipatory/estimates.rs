@@ -53,7 +53,7 @@ impl Anticipatory {
         self.presumed_exit > Nanos::ZERO && silent >= self.presumed_exit
     }
 
-    /// A sync request tells how long its process thought and how far it seeks (`as_update_iohist`).
+    /// From a sync request follow the think time of its process and its seek distance (`as_update_iohist`).
     /// `process` need not be its own: one that goes on in place of another counts for that.
     pub(super) fn learn(&mut self, process: usize, id: RequestId) {
         let Held { class, sector, end, .. } = self.held[id];

@@ -36,7 +36,7 @@ impl Drop for Kick {
     }
 }
 
-/// A counter by which the client is told.
+/// A counter by which the client is notified.
 pub(super) struct Call(File);
 
 impl Call {

@@ -14,7 +14,7 @@ pub(super) struct Ring {
     /// The ring is started while it has one.
     pub(super) kick: Option<Kick>,
     pub(super) call: Option<Call>,
-    /// Told when the ring is broken.
+    /// Notified when the ring is broken.
     pub(super) error: Option<Call>,
     pub(super) is_enabled: bool,
     /// The client is about to stop the ring: no further request is taken.
@@ -113,7 +113,7 @@ impl Ring {
         }
     }
 
-    /// Serves the ring no more, and tells the client.
+    /// Serves the ring no more, and notifies the client.
     fn give_up(&mut self) {
         self.is_broken = true;
         if let Some(error) = &self.error {

@@ -1,4 +1,4 @@
-//! Takes out of a trace what tells whose it is, and leaves what a replay needs.
+//! Removes from a trace what identifies its owner, and keeps what a replay needs.
 //!
 //! *Names* of VMs, processes, cgroups, hosts and devices become pseudonyms: the first 64 bits of
 //! HMAC-SHA-256 over the kind of name and the name. The same name under the same key is the same pseudonym in every

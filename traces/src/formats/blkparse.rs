@@ -22,7 +22,7 @@ use std::path::Path;
 
 use crate::error::ReadError;
 use crate::events::{Category, Event, PairedReader, action};
-use crate::formats::capture::devices::UNTOLD;
+use crate::formats::capture::devices::NO_DEVICE;
 use crate::formats::capture::lines::{Cursor, Line, LineFile, Lines};
 use crate::formats::capture::rwbs;
 use crate::formats::capture::{CPUS_MAX, Capture, Findings, category_of, first_part_bytes};
@@ -211,7 +211,7 @@ fn parse_event(line: &[u8], findings: &mut Findings) -> Result<Line, &'static st
         time: fields.time,
         pid: u32::try_from(fields.pid).map_err(|_| "a process id below 2^32")?,
         cpu: u32::try_from(fields.cpu).ok().filter(|cpu| *cpu < CPUS_MAX).ok_or("a CPU below 65536")?,
-        device: if code == action::REMAP { UNTOLD } else { device },
+        device: if code == action::REMAP { NO_DEVICE } else { device },
         ..Event::default()
     };
     let mut is_passthrough = false;

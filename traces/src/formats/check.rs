@@ -73,7 +73,7 @@ impl Takes {
         let units = &options.units;
         for (given, taken, option, why) in [
             (options.device.is_some(), self.device, "--device", "names no devices"),
-            (options.operation.is_some(), self.operation, "--op", "tells the operation of each request"),
+            (options.operation.is_some(), self.operation, "--op", "states the operation of each request"),
             (units.time.is_some(), self.units, "--time-unit", "is in units of its own"),
             (units.address_bytes.is_some(), self.units, "--address-unit", "is in units of its own"),
             (units.length_bytes.is_some(), self.units, "--length-unit", "is in units of its own"),

@@ -123,7 +123,7 @@ pub struct Dispersion {
 pub struct StreamProfile {
     /// Its number.
     pub stream: u32,
-    /// Its name, where the trace tells.
+    /// Its name, if the trace has it.
     pub name: Option<String>,
     /// Reads that arrived.
     pub reads: u64,

@@ -36,7 +36,7 @@ pub struct LabRun {
     pub repetition: u32,
     /// The folder of its captures, within that of the results.
     pub folder: String,
-    /// When the host told the workloads to begin, by its clock.
+    /// When the host let the workloads begin, by its clock.
     pub begun_unix_ns: i64,
     /// The VMs.
     pub vms: Vec<LabVm>,

@@ -86,12 +86,12 @@ pub struct DevicePolicy {
     pub sure: bool,
 }
 
-/// How often devices' policies were told.
+/// How often devices' policies were inferred.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identified {
     /// Groups whose device's policy is known.
     pub groups: u64,
-    /// Of them: the right one was told.
+    /// Of them: the right one was inferred.
     pub right: u64,
     /// The right one, surely.
     pub right_and_sure: u64,
@@ -132,7 +132,7 @@ pub struct Forecast {
     pub total_write_iops: Option<f64>,
     /// Share of reads among all requests.
     pub mix_read: Option<f64>,
-    /// The device's policy, where it is known or told.
+    /// The device's policy, where it is known or inferred.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<DevicePolicy>,
     /// What to know about the figures.
@@ -157,7 +157,7 @@ pub struct Consolidations {
     /// The same over groups of this many VMs, where there are groups of several sizes.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub by_size: BTreeMap<usize, BTreeMap<String, BTreeMap<String, ForecastError>>>,
-    /// By predictor that tells policies, where they are known.
+    /// By predictor that infers policies, where they are known.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub policies: BTreeMap<String, Identified>,
 }

@@ -266,7 +266,7 @@ pub struct GroupedFigures {
 pub struct GroupFigures {
     /// Process, cgroup or VM number.
     pub id: u64,
-    /// Its name, where the trace tells.
+    /// Its name, if the trace has it.
     pub name: Option<String>,
     /// Reads.
     pub reads: u64,

@@ -134,20 +134,20 @@ fn any_event() -> impl Strategy<Value = (Event, Vec<u8>)> {
 }
 
 /// The fields of an event that blkparse prints.
-fn told(event: &Event) -> Event {
-    let mut told = Event { cgroup: 0, time: 0, ..*event };
+fn printed(event: &Event) -> Event {
+    let mut printed = Event { cgroup: 0, time: 0, ..*event };
     let passed = event.is(Category::PASSTHROUGH);
     let kept = Category::all() - Category::READ - Category::FS - Category::QUEUE - Category::ISSUE;
     let category = event.category() & (kept - Category::COMPLETE - Category::REQUEUE);
-    told.action = u32::from(event.code()) | category.in_action();
+    printed.action = u32::from(event.code()) | category.in_action();
     match event.code() {
-        action::PLUG | action::UNPLUG | action::UNPLUG_TIMER => (told.sector, told.bytes) = (0, 0),
-        action::COMPLETE | action::REQUEUE if passed => (told.sector, told.bytes) = (0, 0),
+        action::PLUG | action::UNPLUG | action::UNPLUG_TIMER => (printed.sector, printed.bytes) = (0, 0),
+        action::COMPLETE | action::REQUEUE if passed => (printed.sector, printed.bytes) = (0, 0),
         action::COMPLETE | action::REQUEUE | action::REMAP | action::SPLIT => {}
-        _ if passed || event.bytes == 0 => told.sector = 0,
+        _ if passed || event.bytes == 0 => printed.sector = 0,
         _ => {}
     }
-    told
+    printed
 }
 
 proptest! {
@@ -160,7 +160,7 @@ proptest! {
         let mut time = 1_000_000_000;
         let named = Event { action: 0x400 << 16, pid: generated[0].0.pid, time, ..Event::default() };
         capture.add(named, name.as_bytes());
-        // An event that tells the device: a remap, alone, does not.
+        // An event that states the device: a remap, alone, does not.
         capture.add(Event { time, action: 1 | 0x11 << 16, ..Event::default() }, &[]);
         for (event, payload) in generated {
             time += event.time;
@@ -173,7 +173,7 @@ proptest! {
         let read = events(blkparse::FORMAT.open_events.unwrap(), &text);
         prop_assert_eq!(read.len(), expected.len());
         for ((our_time, ours), (time, expected)) in read.iter().zip(&expected) {
-            prop_assert_eq!((our_time, told(ours)), (time, told(expected)), "{:?}", expected);
+            prop_assert_eq!((our_time, printed(ours)), (time, printed(expected)), "{:?}", expected);
         }
     }
 

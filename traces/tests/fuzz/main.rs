@@ -125,7 +125,7 @@ fn cpu_seconds() -> f64 {
 
 const WORKER: &str = "fuzzed";
 
-/// Where inputs of a format are put. Pages of a trace buffer are told by their name, and need the
+/// Where inputs of a format are put. Pages of a trace buffer are recognised by their name, and need the
 /// descriptions of their layout beside them.
 fn place(format: &Format, folder: &Path) -> PathBuf {
     if format.name != "trace-pipe-raw" {

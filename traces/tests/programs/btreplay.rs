@@ -103,8 +103,8 @@ fn record(folder: &Path, capture: &str, arguments: &[&str]) -> Vec<Record> {
     let made = read_as("btreplay", &folder.join(format!("{capture}.replay.0")), &ReadOptions::default()).unwrap();
     assert_eq!((made.losses.total(), made.meta.provenance["btrecord_version"].as_str()), (0, "1.0.0"));
     // `virtio-mail:0: 1200 pkts (tot), 214 pkts (replay), 30 bunches, 7.1 pkts/bunch`
-    let told = String::from_utf8(output.stderr).unwrap();
-    assert!(told.contains(&format!(" {} pkts (replay)", made.records.len())), "{told}");
+    let found = String::from_utf8(output.stderr).unwrap();
+    assert!(found.contains(&format!(" {} pkts (replay)", made.records.len())), "{found}");
     made.records
 }
 

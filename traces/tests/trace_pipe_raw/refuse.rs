@@ -137,7 +137,7 @@ fn what_is_named_otherwise_is_refused() {
     let path = folder.path().join("pages");
     std::fs::write(&path, fixture(1)).unwrap();
     let error = read(&path, &strict()).unwrap_err();
-    assert!(error.to_string().contains("told by their name, STEM.trace_raw.N"), "{error}");
+    assert!(error.to_string().contains("recognised by their name, STEM.trace_raw.N"), "{error}");
     let named = ReadOptions { format: Some("trace-pipe-raw".to_owned()), ..strict() };
     assert!(formats::open(&path, &named).is_err());
     assert!((trace_pipe_raw::FORMAT.members)(&path).is_err());

@@ -63,7 +63,7 @@ impl Capture {
         Capture { folder, machine, layouts }
     }
 
-    /// The data of an event as a line tells it: `bio_queue R 8 16`, `rq_complete W 8 8 -5`.
+    /// The data of an event as a line states it: `bio_queue R 8 16`, `rq_complete W 8 8 -5`.
     fn data(&self, line: &str) -> Vec<u8> {
         let fields: Vec<&str> = line.split_whitespace().collect();
         let name = format!("block_{}", fields[0]);

@@ -44,16 +44,16 @@ fn of_a_trace_queued_requests_are_drawn_too_and_judged_reads_are_not() {
     let found = (empirical::FIT.fit)(&evidence, None).unwrap();
     assert_eq!(parameter(&found, "depth"), 2.0);
     let cells = cells(&found);
-    let told = |operation, queue| {
+    let found = |operation, queue| {
         let cell = cells.of(operation, Sectors::new(8), Sectors::new(1 << 30), queue);
         (cell.samples, cell.quantiles.median().as_ns() as f64)
     };
-    let (alone, time) = told(Operation::Read, 0);
+    let (alone, time) = found(Operation::Read, 0);
     within(time, 1e5, 0.01);
     assert!((499..=500).contains(&alone), "{alone}");
     // A fair coin of a thousand tosses is further from its half than this once in ten thousand times.
     for (operation, queue, known) in [(Operation::Read, 1, 7e5), (Operation::Write, 0, 2e5)] {
-        let (drawn, time) = told(operation, queue);
+        let (drawn, time) = found(operation, queue);
         within(time, known, 0.01);
         assert!(drawn.abs_diff(500) < 62, "{drawn}");
     }
@@ -63,18 +63,18 @@ fn of_a_trace_queued_requests_are_drawn_too_and_judged_reads_are_not() {
 #[test]
 fn requests_are_served_in_the_order_of_their_issue() {
     let mut order = served::IssueOrder::default();
-    let mut told = Vec::new();
+    let mut found = Vec::new();
     // Arrival, issue and completion in us, first sector.
     for (nth, (arrival, issued, completed, lba)) in
         [(0, 0, 40, 100), (5, 30, 50, 200), (10, 20, 60, 300), (70, 70, 80, 400)].into_iter().enumerate()
     {
         let at = |us: u64| Timestamp::from_ns(us * 1000);
         while let Some((nth, served)) = order.pop(at(arrival)) {
-            told.push((nth, served.distance.count(), served.queue_length));
+            found.push((nth, served.distance.count(), served.queue_length));
         }
         let request = Request::new(at(arrival), Operation::Read, Lba::new(lba), Sectors::new(8));
         order.push(nth as u64, Measurement { request, issued: at(issued), service: at(completed).since(at(issued)) });
     }
-    assert_eq!(told, [(0, 100, 0), (2, 192, 1), (1, 108, 2)]);
+    assert_eq!(found, [(0, 100, 0), (2, 192, 1), (1, 108, 2)]);
     assert_eq!(order.pop(Timestamp::MAX).map(|(nth, served)| (nth, served.queue_length)), Some((3, 0)));
 }

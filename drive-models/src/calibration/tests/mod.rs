@@ -132,8 +132,8 @@ fn a_given_number_of_heads_is_taken() {
 fn noise_is_fitted_neither_as_rotation_nor_as_a_line() {
     let mut drive = Noise { now: Timestamp::ZERO, random: Xoshiro256PlusPlus::seed_from_u64(1) };
     let reads = measured(&mut drive, 4_000);
-    let told = dependence(&reads, 5);
-    assert!(!told.depends_on_distance && told.by_chance_low <= told.by_chance_high, "{told:?}");
+    let found = dependence(&reads, 5);
+    assert!(!found.depends_on_distance && found.by_chance_low <= found.by_chance_high, "{found:?}");
     let refused = fitted("linear", &reads, &mut drive).unwrap_err().to_string();
     assert!(refused.starts_with("the times do not depend on distance"), "{refused}");
     let refused = fitted("mechanical", &reads, &mut drive).unwrap_err().to_string();
@@ -153,9 +153,9 @@ fn dependence_below_five_percent_is_none() {
         let noise: u64 = (0..4).map(|_| random.random_range(0..1_000_000)).sum();
         point.time = Nanos::from_ns(noise + point.distance.count() / 100);
     }
-    let told = dependence(&reads, 5);
-    assert!(told.explained_share > told.by_chance_high, "{told:?}");
-    assert!(told.explained_share < 0.05 && !told.depends_on_distance, "{told:?}");
+    let found = dependence(&reads, 5);
+    assert!(found.explained_share > found.by_chance_high, "{found:?}");
+    assert!(found.explained_share < 0.05 && !found.depends_on_distance, "{found:?}");
 }
 
 #[test]
@@ -169,10 +169,10 @@ fn dependence_within_the_interval_of_chance_is_none() {
         for point in &mut reads.points {
             point.time = Nanos::from_ns(random.random_range(0..4_000_000) + point.distance.count() / 2_000);
         }
-        let told = dependence(&reads, seed);
-        if (0.05..=told.by_chance_high).contains(&told.explained_share) {
+        let found = dependence(&reads, seed);
+        if (0.05..=found.by_chance_high).contains(&found.explained_share) {
             between += 1;
-            assert!(!told.depends_on_distance, "{told:?}");
+            assert!(!found.depends_on_distance, "{found:?}");
         }
     }
     assert!(between > 0);
@@ -193,16 +193,16 @@ fn goodness_is_judged_on_the_half_that_was_not_fitted() {
 #[test]
 fn permutations_give_the_interval_of_chance() {
     let reads = measured(&mut simulated("cheetah-15k4:cache=off"), 2_000);
-    let told = dependence(&reads, 5);
-    assert!(told.depends_on_distance && told.explained_share > 0.99, "{told:?}");
+    let found = dependence(&reads, 5);
+    assert!(found.depends_on_distance && found.explained_share > 0.99, "{found:?}");
     // A correlation of 1,000 pairs that have nothing to do with one another deviates by 1/√1000: 99 % of its squares
     // are within 2.58²/1000.
     let expected = 0.0067;
     assert!(
-        (told.by_chance_high - expected).abs() < 0.003 && (told.by_chance_low + expected).abs() < 0.003,
-        "{told:?}"
+        (found.by_chance_high - expected).abs() < 0.003 && (found.by_chance_low + expected).abs() < 0.003,
+        "{found:?}"
     );
-    assert_eq!(dependence(&reads, 5), told);
+    assert_eq!(dependence(&reads, 5), found);
 }
 
 #[test]
@@ -272,8 +272,8 @@ fn only_reads_that_had_the_device_to_themselves_are_fitted() {
         more += 1;
     }
     let reads = trace.finish().unwrap();
-    let told: Vec<(u64, u64)> = reads.points[..3].iter().map(|p| (p.from.sector(), p.time.as_ns() / 1000)).collect();
-    assert_eq!(told, [(108, 10), (408, 10), (608, 10)]);
+    let found: Vec<(u64, u64)> = reads.points[..3].iter().map(|p| (p.from.sector(), p.time.as_ns() / 1000)).collect();
+    assert_eq!(found, [(108, 10), (408, 10), (608, 10)]);
 }
 
 #[test]

@@ -6,7 +6,7 @@ use crate::error::{Place, Problem, ReadError};
 
 /// The device of an event that does not name its own: plugging, which is done per task, and remaps
 /// in notations that print another device.
-pub(in crate::formats) const UNTOLD: u32 = u32::MAX;
+pub(in crate::formats) const NO_DEVICE: u32 = u32::MAX;
 
 /// How many devices are named in a message.
 const NAMED_MAX: usize = 5;
@@ -18,8 +18,8 @@ pub(in crate::formats) fn name(device: u32) -> String {
 
 /// A device from its major and minor number; `None` if they are out of the kernel's range.
 pub(in crate::formats) fn number(major: u64, minor: u64) -> Option<u32> {
-    // The last is not given away: it stands for `UNTOLD`.
-    (major < 1 << 12 && minor < 1 << 20).then_some((major << 20 | minor) as u32).filter(|device| *device != UNTOLD)
+    // The last is not given away: it stands for `NO_DEVICE`.
+    (major < 1 << 12 && minor < 1 << 20).then_some((major << 20 | minor) as u32).filter(|device| *device != NO_DEVICE)
 }
 
 /// The device that is read of a capture, and the counts of others.

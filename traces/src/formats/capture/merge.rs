@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::{Path, PathBuf};
 
-use super::devices::{self, Devices, UNTOLD};
+use super::devices::{self, Devices, NO_DEVICE};
 use super::numbers::{Gap, Numbers};
 use super::{EventFile, Findings, Stream};
 use crate::error::{Place, Problem, ReadError};
@@ -23,7 +23,7 @@ pub(in crate::formats) struct Merge<F> {
     /// Time of the first of those: `current` is read up to it without a look at the others.
     challenge: u64,
     numbers: Numbers,
-    /// The device that is read; `UNTOLD` while none is known.
+    /// The device that is read; `NO_DEVICE` while none is known.
     device: u32,
     devices: Devices,
     zero: u64,
@@ -63,16 +63,16 @@ impl<F: EventFile> Merge<F> {
         let Some(Reverse((zero, _, _, first))) = rest.pop() else {
             return Err(ReadError::new(named, Place::Whole, Problem::Empty));
         };
-        let told = |stream: &Stream<F>| {
+        let device_of = |stream: &Stream<F>| {
             let mut devices = stream.ready().0.iter().map(|placed| placed.event.device);
-            devices.find(|device| *device != UNTOLD)
+            devices.find(|device| *device != NO_DEVICE)
         };
         Ok(Merge {
             current: Some(first),
             challenge: rest.peek().map_or(u64::MAX, |Reverse(key)| key.0),
             rest,
             numbers: Numbers::new(),
-            device: device.or_else(|| told(&streams[first])).unwrap_or(UNTOLD),
+            device: device.or_else(|| device_of(&streams[first])).unwrap_or(NO_DEVICE),
             devices,
             zero,
             merged: Vec::new(),
@@ -85,7 +85,7 @@ impl<F: EventFile> Merge<F> {
 
     /// The device that is read, if one is known yet.
     pub(super) fn device(&self) -> Option<u32> {
-        (self.device != UNTOLD).then_some(self.device)
+        (self.device != NO_DEVICE).then_some(self.device)
     }
 
     /// Time of the earliest event.
@@ -150,8 +150,8 @@ impl<F: EventFile> Merge<F> {
             self.switch(current);
             return Ok(true);
         };
-        let told = first.device == self.device;
-        if !told && !self.is_ours(current, at, findings)? {
+        let is_read = first.device == self.device;
+        if !is_read && !self.is_ours(current, at, findings)? {
             self.go_past(current, at + 1, findings)?;
             return Ok(true);
         }
@@ -166,7 +166,7 @@ impl<F: EventFile> Merge<F> {
         };
         let (ready, _) = self.streams[current].ready();
         let end = at + 1 + ready[at + 1..].iter().take_while(follows).count();
-        if told || end > at + 1 {
+        if is_read || end > at + 1 {
             self.devices.found();
         }
         self.merged.extend_from_slice(&ready[at..end]);
@@ -213,14 +213,14 @@ impl<F: EventFile> Merge<F> {
     #[cold]
     fn is_ours(&mut self, stream: usize, at: usize, findings: &mut Findings) -> Result<bool, ReadError> {
         let Placed { event, at: place } = self.streams[stream].ready().0[at];
-        if event.device == UNTOLD {
+        if event.device == NO_DEVICE {
             // Of a single device it can only be its own; of several its number decides, if it has one.
             let numbered = F::NUMBERED && self.numbers.are_there();
             let ours = !numbered || !self.devices.several() || self.numbers.is_next(&event);
             self.streams[stream].set_device(at, self.device);
             return Ok(ours);
         }
-        if self.device == UNTOLD {
+        if self.device == NO_DEVICE {
             self.device = event.device;
             return Ok(true);
         }

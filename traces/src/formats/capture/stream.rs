@@ -43,7 +43,7 @@ impl<F: EventFile> Stream<F> {
         (&self.ready, self.next)
     }
 
-    /// Tells the device of a ready event.
+    /// Sets the device of a ready event.
     pub(super) fn set_device(&mut self, at: usize, device: u32) {
         if let Some(placed) = self.ready.get_mut(at) {
             placed.event.device = device;

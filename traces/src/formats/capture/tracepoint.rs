@@ -8,7 +8,7 @@
 //! *Left out.* `block_rq_error` repeats a completion, `block_io_start` and `block_io_done` an issue
 //! and a completion; the buffer cache's are not about requests.
 
-use super::devices::UNTOLD;
+use super::devices::NO_DEVICE;
 use super::rwbs::{self, Kind};
 use super::{category_of, first_part_bytes};
 use crate::events::{Category, Event, action};
@@ -72,7 +72,7 @@ pub(in crate::formats) fn named(name: &[u8]) -> Option<Tracepoint> {
 
 /// The fields of a tracepoint's event beside time, CPU and process.
 #[derive(Clone, Copy, Debug, Default)]
-pub(in crate::formats) struct Told<'a> {
+pub(in crate::formats) struct EventFields<'a> {
     /// As the kernel numbers it; 0 for a request of no disk.
     pub(in crate::formats) device: u32,
     pub(in crate::formats) rwbs: &'a [u8],
@@ -96,39 +96,39 @@ impl Tracepoint {
     /// # Errors
     /// The expected text in place of the given one.
     #[inline]
-    pub(in crate::formats) fn event(self, told: &Told) -> Result<Option<Event>, &'static str> {
+    pub(in crate::formats) fn event(self, fields: &EventFields) -> Result<Option<Event>, &'static str> {
         let Tracepoint { code, shape } = self;
         if matches!(shape, Shape::Plug | Shape::Unplug) {
             let action = u32::from(code) | (category_of(code) | Category::FS | Category::READ).in_action();
-            return Ok(Some(Event { action, device: UNTOLD, ..Event::default() }));
+            return Ok(Some(Event { action, device: NO_DEVICE, ..Event::default() }));
         }
-        let (kind, mut category) = rwbs::parse(told.rwbs).ok_or("letters of an operation")?;
+        let (kind, mut category) = rwbs::parse(fields.rwbs).ok_or("letters of an operation")?;
         if kind == Kind::Zone {
             return Ok(None);
         }
         let is_passthrough =
-            matches!(shape, Shape::Request | Shape::Completion) && passed_through(told, kind, category);
-        if kind == Kind::Other && told.sectors > 0 && !is_passthrough {
+            matches!(shape, Shape::Request | Shape::Completion) && passed_through(fields, kind, category);
+        if kind == Kind::Other && fields.sectors > 0 && !is_passthrough {
             // Zeroing.
             category = (category - Category::READ) | Category::WRITE;
         }
         let bytes = match shape {
-            Shape::Split => first_part_bytes(told.sector, told.second),
-            _ if is_passthrough => u32::try_from(told.bytes).unwrap_or(u32::MAX),
+            Shape::Split => first_part_bytes(fields.sector, fields.second),
+            _ if is_passthrough => u32::try_from(fields.bytes).unwrap_or(u32::MAX),
             _ => {
-                let sectors = u32::try_from(told.sectors).ok();
+                let sectors = u32::try_from(fields.sectors).ok();
                 sectors.and_then(|sectors| sectors.checked_mul(512)).ok_or("a length below 2^23 sectors")?
             }
         };
         let side = if is_passthrough { Category::PASSTHROUGH } else { Category::FS };
         Ok(Some(Event {
-            sector: told.sector,
+            sector: fields.sector,
             bytes,
             action: u32::from(code) | category.union(category_of(code)).union(side).in_action(),
             // A remap may name a partition or the device below it.
-            device: if told.device == 0 || code == action::REMAP { UNTOLD } else { told.device },
-            error: told.error.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as u16,
-            priority: told.priority,
+            device: if fields.device == 0 || code == action::REMAP { NO_DEVICE } else { fields.device },
+            error: fields.error.clamp(i64::from(i16::MIN), i64::from(i16::MAX)) as u16,
+            priority: fields.priority,
             ..Event::default()
         }))
     }
@@ -136,11 +136,11 @@ impl Tracepoint {
 
 /// Whether a request is a command that was passed through. Its sector is missing, or all ones.
 #[inline]
-fn passed_through(told: &Told, kind: Kind, category: Category) -> bool {
+fn passed_through(fields: &EventFields, kind: Kind, category: Category) -> bool {
     let has_no_letter = kind == Kind::Other && !category.contains(Category::FLUSH);
-    told.has_command
-        || (told.bytes > 0 && told.sectors == 0)
-        || (has_no_letter && (told.sectors == 0 || told.sector == u64::MAX))
+    fields.has_command
+        || (fields.bytes > 0 && fields.sectors == 0)
+        || (has_no_letter && (fields.sectors == 0 || fields.sector == u64::MAX))
 }
 
 /// The priority of these numbers of class and level; none if there is no such class, or class 0.
@@ -158,49 +158,49 @@ mod tests {
 
     const ISSUE: &[u8] = b"block_rq_issue";
 
-    fn event(name: &[u8], told: Told) -> Event {
-        named(name).unwrap().event(&told).unwrap().unwrap()
+    fn event(name: &[u8], fields: EventFields) -> Event {
+        named(name).unwrap().event(&fields).unwrap().unwrap()
     }
 
     #[test]
     fn what_has_no_letter_is_zeroing_or_passed_through() {
         let of = |sector, sectors, bytes| {
-            let told = Told { device: 1, rwbs: b"N", sector, sectors, bytes, ..Told::default() };
-            let issued = event(ISSUE, told).category();
-            let completed = event(b"block_rq_complete", Told { bytes: 0, ..told }).category();
+            let fields = EventFields { device: 1, rwbs: b"N", sector, sectors, bytes, ..EventFields::default() };
+            let issued = event(ISSUE, fields).category();
+            let completed = event(b"block_rq_complete", EventFields { bytes: 0, ..fields }).category();
             (issued & (Category::WRITE | Category::PASSTHROUGH), completed & (Category::WRITE | Category::PASSTHROUGH))
         };
         assert_eq!(of(8, 16, 8_192), (Category::WRITE, Category::WRITE));
         assert_eq!(of(0, 0, 36), (Category::PASSTHROUGH, Category::PASSTHROUGH));
         assert_eq!(of(u64::MAX, 8, 4_096), (Category::PASSTHROUGH, Category::PASSTHROUGH));
         // Old kernels print a letter, and the command.
-        let old = Told { device: 1, rwbs: b"R", bytes: 36, has_command: true, ..Told::default() };
+        let old = EventFields { device: 1, rwbs: b"R", bytes: 36, has_command: true, ..EventFields::default() };
         assert!(event(ISSUE, old).is(Category::PASSTHROUGH));
         assert_eq!(event(ISSUE, old).bytes, 36);
         // Not all print the command.
-        assert!(event(ISSUE, Told { has_command: false, ..old }).is(Category::PASSTHROUGH));
+        assert!(event(ISSUE, EventFields { has_command: false, ..old }).is(Category::PASSTHROUGH));
         // A flush without a letter of its own, of kernels before 4.8.
-        let flush = event(ISSUE, Told { device: 1, rwbs: b"FN", ..Told::default() });
+        let flush = event(ISSUE, EventFields { device: 1, rwbs: b"FN", ..EventFields::default() });
         assert_eq!(flush.category(), Category::FLUSH | Category::READ | Category::FS | Category::ISSUE);
     }
 
     #[test]
     fn plugging_remaps_and_requests_of_no_disk_do_not_tell_their_device() {
-        let told = Told { device: 7 << 20, rwbs: b"W", sectors: 8, ..Told::default() };
-        assert_eq!(event(ISSUE, told).device, 7 << 20);
-        assert_eq!(event(ISSUE, Told { device: 0, ..told }).device, UNTOLD);
-        assert_eq!(event(b"block_bio_remap", told).device, UNTOLD);
-        assert_eq!(event(b"block_plug", told).device, UNTOLD);
+        let fields = EventFields { device: 7 << 20, rwbs: b"W", sectors: 8, ..EventFields::default() };
+        assert_eq!(event(ISSUE, fields).device, 7 << 20);
+        assert_eq!(event(ISSUE, EventFields { device: 0, ..fields }).device, NO_DEVICE);
+        assert_eq!(event(b"block_bio_remap", fields).device, NO_DEVICE);
+        assert_eq!(event(b"block_plug", fields).device, NO_DEVICE);
     }
 
     #[test]
     fn absurd_values_are_refused_or_bounded() {
         let point = named(ISSUE).unwrap();
-        let told = Told { device: 1, rwbs: b"W", sectors: 1 << 23, ..Told::default() };
-        assert!(point.event(&told).is_err());
-        assert!(point.event(&Told { rwbs: b"?", ..told }).is_err());
-        assert_eq!(point.event(&Told { rwbs: b"ZRA", ..told }), Ok(None));
-        let failed = |error| event(b"block_rq_complete", Told { sectors: 8, error, ..told }).errno();
+        let fields = EventFields { device: 1, rwbs: b"W", sectors: 1 << 23, ..EventFields::default() };
+        assert!(point.event(&fields).is_err());
+        assert!(point.event(&EventFields { rwbs: b"?", ..fields }).is_err());
+        assert_eq!(point.event(&EventFields { rwbs: b"ZRA", ..fields }), Ok(None));
+        let failed = |error| event(b"block_rq_complete", EventFields { sectors: 8, error, ..fields }).errno();
         assert_eq!([failed(0), failed(-5), failed(i64::MIN), failed(i64::MAX)], [0, 5, 32_768, 32_767]);
         assert_eq!(priority(2, 4), Priority::new(2, 4).unwrap());
         assert_eq!([priority(0, 4), priority(7, 0), priority(1, 9), priority(u64::MAX, 0)], [Priority::NONE; 4]);

@@ -2,7 +2,7 @@
 
 use crate::events::Event;
 use crate::formats::capture::lines::{Cursor, Line, Lines};
-use crate::formats::capture::tracepoint::{self, Shape, Told, Tracepoint};
+use crate::formats::capture::tracepoint::{self, EventFields, Shape, Tracepoint};
 use crate::formats::capture::{CPUS_MAX, Findings};
 use crate::request::Priority;
 
@@ -126,11 +126,11 @@ impl Text {
         };
         self.nanoseconds |= head.nanoseconds;
         let mut rest = Cursor::new(rest);
-        let (told, name) = told(point, &mut rest)?;
+        let (fields, name) = fields(point, &mut rest)?;
         if let Some(name) = name.filter(|name| !name.is_empty()) {
             findings.name(head.pid, name);
         }
-        match point.event(&told)? {
+        match point.event(&fields)? {
             Some(event) => Ok(Line::Event(Event { time: head.time, pid: head.pid, cpu: head.cpu, ..event })),
             None => {
                 findings.count("zone_commands");
@@ -202,46 +202,46 @@ fn lost(line: &[u8]) -> Option<Line> {
 
 /// The text of a tracepoint, and the name of the process if that is in it.
 #[inline]
-fn told<'a>(point: Tracepoint, rest: &mut Cursor<'a>) -> Result<(Told<'a>, Option<&'a [u8]>), &'static str> {
-    let mut told = Told::default();
+fn fields<'a>(point: Tracepoint, rest: &mut Cursor<'a>) -> Result<(EventFields<'a>, Option<&'a [u8]>), &'static str> {
+    let mut fields = EventFields::default();
     match point.shape {
-        Shape::Plug => return Ok((told, Some(process(rest)?))),
+        Shape::Plug => return Ok((fields, Some(process(rest)?))),
         Shape::Unplug => {
             let text = rest.rest();
             let end = text.iter().rposition(|byte| *byte == b' ').ok_or("[process] and a number of requests")?;
             Cursor::new(&text[end..]).signed().ok_or("a number of requests")?;
-            return Ok((told, Some(process(&mut Cursor::new(&text[..end]))?)));
+            return Ok((fields, Some(process(&mut Cursor::new(&text[..end]))?)));
         }
         _ => {}
     }
-    told.device = rest.device().ok_or("a device, MAJOR,MINOR")?;
-    told.rwbs = rest.word();
+    fields.device = rest.device().ok_or("a device, MAJOR,MINOR")?;
+    fields.rwbs = rest.word();
     if point.shape == Shape::Request {
-        told.bytes = rest.number().ok_or("a length in bytes")?;
+        fields.bytes = rest.number().ok_or("a length in bytes")?;
     }
     if matches!(point.shape, Shape::Request | Shape::Completion) {
-        told.has_command = command(rest)?;
+        fields.has_command = command(rest)?;
     }
-    told.sector = rest.number().ok_or("a sector")?;
+    fields.sector = rest.number().ok_or("a sector")?;
     if point.shape == Shape::Split {
         (rest.word() == b"/").then_some(()).ok_or("/ and the sector of the second part")?;
-        told.second = rest.number().ok_or("the sector of the second part")?;
-        return Ok((told, Some(process(rest)?)));
+        fields.second = rest.number().ok_or("the sector of the second part")?;
+        return Ok((fields, Some(process(rest)?)));
     }
     (rest.word() == b"+").then_some(()).ok_or("+ and a length")?;
-    told.sectors = rest.number().ok_or("a length in sectors")?;
+    fields.sectors = rest.number().ok_or("a length in sectors")?;
     if matches!(point.shape, Shape::Request | Shape::Completion) {
-        told.priority = priority(rest)?;
+        fields.priority = priority(rest)?;
     }
     match point.shape {
         Shape::Remap => (rest.word() == b"<-").then_some(()).ok_or("<- and where it came from")?,
         Shape::Completion | Shape::BioCompletion => {
             let mut error = Cursor::new(rest.bracketed().ok_or("[error] at the end")?);
-            told.error = error.signed().filter(|_| error.rest().is_empty()).ok_or("a number in [error]")?;
+            fields.error = error.signed().filter(|_| error.rest().is_empty()).ok_or("a number in [error]")?;
         }
-        _ => return Ok((told, Some(process(rest)?))),
+        _ => return Ok((fields, Some(process(rest)?))),
     }
-    Ok((told, None))
+    Ok((fields, None))
 }
 
 /// `[process]` at the end of the line.

@@ -123,7 +123,8 @@ fn not_named_like_one(path: &Path) -> ReadError {
         Err(error) => error,
         Ok(input) if input.head().is_empty() => ReadError::new(path, Place::Whole, Problem::Empty),
         Ok(_) => {
-            let what = "pages of a trace buffer are told by their name, STEM.trace_raw.N, with STEM.formats beside it";
+            let what =
+                "pages of a trace buffer are recognised by their name, STEM.trace_raw.N, with STEM.formats beside it";
             ReadError::new(path, Place::Whole, Problem::Missing(what.to_owned()))
                 .remedy("name the stem, or a file of that name")
         }

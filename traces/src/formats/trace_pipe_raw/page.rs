@@ -18,7 +18,7 @@ use super::pages::Pages;
 use crate::error::{Place, Problem, ReadError};
 use crate::events::{Event, Placed};
 use crate::formats::blktrace::ByteOrder;
-use crate::formats::capture::tracepoint::{self, Told};
+use crate::formats::capture::tracepoint::{self, EventFields};
 use crate::formats::capture::{Batch, CPUS_MAX, EventFile, Findings};
 
 /// Bits of `commit` that are a number of bytes; higher ones are flags, or copies of its sign.
@@ -360,7 +360,7 @@ fn decode(
     let read_text = |field: Option<Field>| field.map_or(Ok(&[][..]), |field| text(data, field, order));
     let Layout { pid, device, sector, sectors, bytes, second, error, priority, rwbs, command, process, .. } = *layout;
     let ioprio = optional(priority)?;
-    let told = Told {
+    let fields = EventFields {
         device: optional(device)? as u32,
         rwbs: read_text(rwbs)?,
         sector: optional(sector)?,
@@ -377,7 +377,7 @@ fn decode(
     if !name.is_empty() {
         findings.name(pid, name);
     }
-    let event = layout.point.event(&told)?;
+    let event = layout.point.event(&fields)?;
     if event.is_none() {
         findings.count("zone_commands");
     }
