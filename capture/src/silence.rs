@@ -1,5 +1,5 @@
-//! What it means that a capture recorded nothing: whether the kernel's own counters say that there was something to
-//! record.
+//! Judges a capture that recorded nothing: it failed if the kernel's own counters grew meanwhile; otherwise the source
+//! was idle.
 
 /// A capture that recorded nothing.
 #[derive(Clone, Debug, PartialEq, Eq)]

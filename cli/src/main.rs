@@ -1,5 +1,14 @@
 //! `iocast`: measure, replay and compare block I/O.
 
+/// Prints a line on standard error, in the place of the standard library's macro, which panics if nobody reads there. The
+/// exit code must not depend on that.
+macro_rules! eprintln {
+    ($($text:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($text)*);
+    }};
+}
+
 mod arguments;
 mod calibrate;
 mod capture;

@@ -104,3 +104,11 @@ fn help_has_groups_and_examples() {
     }
     assert_eq!(help.matches("\n  iocast compare ").count(), 3);
 }
+
+#[test]
+fn exit_code_is_the_same_if_nobody_reads_standard_error() {
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("iocast"));
+    let mut child = command.args(["stat", "nowhere.parquet"]).stderr(std::process::Stdio::piped()).spawn().unwrap();
+    drop(child.stderr.take());
+    assert_eq!(child.wait().unwrap().code(), Some(1));
+}

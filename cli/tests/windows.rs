@@ -25,7 +25,7 @@ fn error(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn options_are_those_of_the_help() {
+fn empty_window_error_names_options_of_the_subcommands_help() {
     let folder = tempfile::tempdir().unwrap();
     let (mail, web, output) = (sample("mail.parquet"), sample("web.parquet"), folder.path().join("out.csv"));
     let capture = [env!("CARGO_MANIFEST_DIR"), "../traces/tests/data/blktrace/virtio-file.blktrace.0.gz"].join("/");

@@ -38,7 +38,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn errors_are_of_what_counts() {
+    fn group_error_leaves_out_cells_that_do_not_count_or_have_no_paper_value() {
         let cells = [
             cell(["2", "mean", "a"], "ms", Some(10.0), &[11.0], true),
             cell(["2", "mean", "b"], "ms", Some(10.0), &[7.0], true),

@@ -15,9 +15,9 @@
 //! N_i is the number of streams that read, or of outstanding reads if that is larger. Z_i then follows from the rate
 //! alone. Each forecast response time is that alone, multiplied by the ratio of the model together to the model alone.
 //!
-//! The model holds while reads and writes together leave a part of the device's time. Near saturation writes wait
-//! without end, and the predictor refuses the forecast. In a simulation of the same VMs with few readers, reads are
-//! within 8 % and writes come out up to a fifth too long (`tests/head_of_line.rs`).
+//! The model holds while the device is idle part of the time. Above a utilisation of 0.95 the predictor refuses the
+//! forecast. In a simulation of the same VMs with few readers, reads are within 8 % and writes come out up to a fifth
+//! too long (`tests/head_of_line.rs`).
 
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::spec::Settings;

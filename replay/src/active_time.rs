@@ -53,7 +53,7 @@ mod tests {
     }
 
     #[test]
-    fn the_first_end_ends_it_while_others_go_on() {
+    fn active_time_ends_when_the_first_of_several_vms_ends() {
         let mut time = ActiveTime::of_all(3);
         assert!(!time.is_over());
         time.vm_ended(at(5), VmId(1));

@@ -350,7 +350,7 @@ fn any_events() -> impl Strategy<Value = Vec<Event>> {
 proptest! {
     /// A capture may hold anything: events may be lost, be out of order, and come at the same nanosecond.
     #[test]
-    fn any_capture_is_compared_with_any_scheduler(events in any_events()) {
+    fn agreements_and_misses_of_any_events_add_up_to_the_decisions(events in any_events()) {
         for entry in schedulers::SCHEDULERS {
             let built = schedulers::build(&entry.name.parse().unwrap()).unwrap();
             let mut decisions = Decisions::new(entry.name, built.scheduler);
@@ -366,7 +366,7 @@ proptest! {
 
     /// The same capture with the scheduler running freely.
     #[test]
-    fn any_capture_is_run_freely(events in any_events()) {
+    fn free_run_of_any_events_completes_as_many_requests_as_the_kernel(events in any_events()) {
         for (name, pacing) in [("mq-deadline", Pacing::Closed), ("cfq", Pacing::Recorded)] {
             let mut recorded = RecordedRun::default();
             for event in &events {

@@ -89,7 +89,7 @@ fn a_clock_that_jumps_makes_arrivals_late_and_loses_none() {
     let punctuality = &ended.punctuality;
     assert_eq!(punctuality.error.count(), 3000);
     // Of 1,000 arrivals within that second, all but those of the last millisecond are late.
-    assert!((998..=1000).contains(&punctuality.late_by_machine), "{}", punctuality.late_by_machine);
+    assert!((998..=1000).contains(&punctuality.late_by_host), "{}", punctuality.late_by_host);
     assert_eq!((punctuality.late_by_device, ended.held_back), (0, 0));
 }
 
@@ -98,7 +98,7 @@ fn arrivals_that_a_slow_device_holds_back_are_laid_to_it() {
     let device = ModelledDevice::new("fixed:service=2ms", &ManualClock::default(), |_| None);
     let ended = live(&reads(1000, 1_000_000), 0, "none", 1, device).max_outstanding(10).run().unwrap();
     let punctuality = &ended.punctuality;
-    assert_eq!((ended.end, punctuality.error.count(), punctuality.late_by_machine), (End::Complete, 1000, 0));
+    assert_eq!((ended.end, punctuality.error.count(), punctuality.late_by_host), (End::Complete, 1000, 0));
     assert!(punctuality.late_by_device > 900, "{}", punctuality.late_by_device);
     assert!(ended.held_back >= punctuality.late_by_device);
     // It serves every second request in time, so the error grows by as much as the time that was asked for.

@@ -98,7 +98,7 @@ fn one_request_causes_every_event_in_order() {
 }
 
 #[test]
-fn back_front_and_joining_merges() {
+fn arrival_merges_behind_before_or_between_adjacent_waiting_requests() {
     let limits = Limits::default();
     assert_eq!(merged(limits, &[read(1, 16, 8), read(2, 24, 8)]), ["2 M R 16+16", "1000 D R 16+16"]);
     assert_eq!(merged(limits, &[read(1, 16, 8), read(2, 8, 8)]), ["2 M R 8+16", "1000 D R 8+16"]);

@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_a_scale_too() {
+    fn scale_of_empty_equal_or_non_finite_values_is_valid() {
         for values in [vec![], vec![0.0], vec![f64::NAN, f64::INFINITY], vec![-1e308, 1e308], vec![5.0]] {
             for scale in [Scale::of_bars(values.iter().copied()), Scale::of_lines(values.iter().copied())] {
                 assert!(scale.high > scale.low && (1..=6).contains(&scale.ticks(5).len()), "{values:?}: {scale:?}");

@@ -38,7 +38,7 @@ fn table1() -> String {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn it_is_the_papers() {
+    fn printed_table_equals_table_1_of_geist_2010() {
         let paper = "\
 | algorithm | mean service | mean response |
 |--------------------------|--------------|---------------|

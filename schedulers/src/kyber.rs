@@ -1,25 +1,25 @@
 //! The kyber scheduler of Linux 6.18, `block/kyber-iosched.c`, over one hardware queue. Requests wait per CPU in four
-//! domains: reads, writes, discards and others.
+//! domains: reads, writes, discards and *other* requests.
 //!
 //! The domains take turns. A domain whose turn it is sends a batch. It first takes over all requests that wait on the
 //! CPUs, in CPU order. It takes over later arrivals only when these are used up.
 //!
-//! Each domain has a depth: the number of its tokens, of which each of its requests in flight holds one. Depths begin
-//! at their maximum: 256 reads, 128 writes, 64 discards, 16 others. A timer adapts the depths of the first three
-//! domains. A completion in one of these arms it if it is not armed; it fires 100 ms later:
+//! Kyber throttles a domain by its number of tokens: each request in flight holds one, and without a token none is sent.
+//! The numbers begin at their maximum: 256 reads, 128 writes, 64 discards, 16 other requests. A timer adapts the first
+//! three. A completion in one of these domains arms the timer, which then fires after 100 ms:
 //!
 //! 1. The device is *congested* if the 90th percentile of any domain's device times is above the domain's target.
-//! 2. The 99th percentile of a domain's total times (from insertion to completion) sets its depth. Times are counted in
-//!    buckets of a quarter of the target; the first bucket has the number 0. If the percentile is in bucket b, the depth
-//!    is multiplied by (b + 1)/4, within 1 and its maximum. So the domain gets more tokens if the percentile misses the
+//! 2. The 99th percentile of a domain's total times (from insertion to completion) sets its number of tokens. Times are counted in
+//!    buckets of a quarter of the target; the first bucket has the number 0. If the percentile is in bucket b, the
+//!    number is multiplied by (b + 1)/4, within 1 and its maximum. So the domain gets more tokens if the percentile misses the
 //!    target, and fewer if it is at most three quarters of the target.
-//! 3. A depth may rise at any time. It falls only during congestion. A percentile that was taken without congestion is
+//! 3. The number may rise at any time. It falls only during congestion. A percentile that was taken without congestion is
 //!    kept for the next congestion and used once.
 //!
 //! A percentile is taken of 500 samples, or of fewer when a second has passed since the timer first found too few.
-//! Discards have a target of 5 s; others have none.
+//! Discards have a target of 5 s; the domain *other* has none.
 //!
-//! The timer fires one tick later, as the kernel's timers do (`kernel/time/timer.c`, `calc_index`). Ticks begin at the
+//! The timer fires one tick after its time, as the kernel's timers do (`kernel/time/timer.c`, `calc_index`). Ticks begin at the
 //! clock's zero. The timer's work is done when the scheduler is next called.
 //!
 //! Left out are:
@@ -27,8 +27,8 @@
 //! - the search for merge candidates, which the stage does (only the last eight requests that wait on a CPU are
 //!   candidates);
 //! - `async_depth`: it delays the allocation of asynchronous requests, before they arrive here;
-//! - tokens by number: when a depth falls below the number of tokens in use, the kernel may reuse a token with a low
-//!   number at once. Here no token is given until fewer are in use than the depth.
+//! - tokens by number: when the number falls below the tokens in use, the kernel may reuse a token with a low
+//!   number at once. Here no token is given until fewer are in use than there are.
 //!
 //! Device time begins with [`Scheduler::issued`].
 //!

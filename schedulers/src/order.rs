@@ -206,7 +206,7 @@ mod tests {
     proptest! {
         /// Against a set of (key, age, id), through splits, emptied leaves and equal keys.
         #[test]
-        fn it_orders_as_a_set_does(steps in prop::collection::vec((any::<bool>(), 0_u64..200, 0_usize..500), 1..900)) {
+        fn order_equals_a_sorted_set_of_key_age_and_id(steps in prop::collection::vec((any::<bool>(), 0_u64..200, 0_usize..500), 1..900)) {
             let mut order = Order::default();
             let mut set: BTreeSet<(u64, u64, u32)> = BTreeSet::new();
             let mut free: Vec<u32> = Vec::new();

@@ -92,7 +92,7 @@ mod tests {
     proptest! {
         /// Against comparing everything that waits with everything that is cached, every time.
         #[test]
-        fn it_says_what_comparing_everything_says(
+        fn predicted_hits_equal_a_full_comparison_of_queue_and_cache(
             steps in prop::collection::vec((0_u8..4, 0_u64..300, 0_u64..60, 0_usize..50), 1..300),
         ) {
             let cache = || ShadowCache::new(4, Sectors::new(50), Sectors::new(20));

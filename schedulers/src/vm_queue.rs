@@ -190,7 +190,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_value_is_everybodys_behind_it() {
+    fn last_value_applies_to_all_further_vms() {
         let values = PerVm::new(vec![1, 5]);
         assert_eq!([0, 1, 2, 60_000].map(|vm| values.of(VmId(vm))), [1, 5, 5, 5]);
         assert_eq!(values.max(), 5);

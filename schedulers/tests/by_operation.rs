@@ -38,7 +38,7 @@ fn turns_are_as_long_as_their_weights_and_each_kind_keeps_its_order() {
 }
 
 #[test]
-fn what_goes_while_nobody_else_waits_counts_for_its_turn() {
+fn requests_sent_while_the_other_operation_is_idle_use_up_the_turn() {
     let mut driver = Driver::new("weighted:reads=2,writes=1");
     driver.reads(&[10, 20, 30, 40]);
     assert_eq!(driver.up_to(3), [0, 1, 2]);

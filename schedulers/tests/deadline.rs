@@ -214,7 +214,7 @@ fn a_direction_without_capacity_counts_as_having_nothing_waiting() {
 }
 
 #[test]
-fn what_comes_back_goes_first() {
+fn requeued_request_is_dispatched_before_all_others() {
     let mut driver = deadline("");
     driver.reads(&[300, 100, 200]);
     assert_eq!(driver.next(), 0);

@@ -208,7 +208,7 @@ fn what_has_waited_behind_a_higher_class_for_long_goes_first() {
 }
 
 #[test]
-fn it_says_when_the_waiting_class_may_go() {
+fn dispatch_waits_until_the_first_lower_class_request_has_aged() {
     let mut driver = mq_deadline("prio_aging_expire=30ms");
     of_class(&mut driver, RT, Operation::Read, &[1000]);
     assert_eq!(driver.next(), 0);

@@ -137,7 +137,7 @@ fn a_front_merge_moves_a_request_in_every_order() {
 }
 
 #[test]
-fn all_pairs_are_asked_to_one_destination_after_the_other() {
+fn between_all_appends_costs_grouped_by_destination() {
     let cost = DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1000) };
     let lbas = |starts: &[u64]| starts.iter().copied().map(Lba::new).collect::<Vec<_>>();
     let mut legs = vec![Nanos::ZERO];

@@ -121,7 +121,7 @@ proptest! {
     /// Every queue up to 8 and every order of serving it; starts coincide with each other and with
     /// the head, the head is inside requests, and one or both sides may be empty.
     #[test]
-    fn it_equals_brute_force(
+    fn table_order_has_the_least_response_of_all_permutations(
         head in 0_u64..24,
         requests in prop::collection::vec((0_u64..24, prop_oneof![Just(0_u64), Just(8), 1_u64..40]), 0..=8),
         scale in prop_oneof![Just(1_u64), Just(5)],

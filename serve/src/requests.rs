@@ -1,5 +1,5 @@
-//! Requests at the drive, whichever protocol they came by: what a command asks of the drive, the data that are moved in
-//! pieces meanwhile, and the flush that follows a write where the drive has no forced unit access.
+//! Requests of both protocols: maps a command to the drive's requests, moves data in pieces, and flushes after a write
+//! if the drive lacks forced unit access.
 
 use std::collections::VecDeque;
 use std::io;

@@ -451,7 +451,7 @@ mod tests {
     }
 
     #[test]
-    fn near_names_are_near() {
+    fn nearest_finds_misspelt_names_and_nothing_for_an_unrelated_one() {
         let known = ["deadline", "cats", "cscan", "scan"];
         assert_eq!(nearest("deadlin", known.into_iter()), ["deadline"]);
         assert_eq!(nearest("cscn", known.into_iter())[0], "cscan");

@@ -78,7 +78,7 @@ fn strangers_who_begin_alike_have_too_little_in_common() {
 
 /// The same VM on the same disk with the same seeds: much is the same in the same order, but not at the same pace.
 #[test]
-fn a_run_repeated_is_another_run() {
+fn repetition_with_equal_seeds_is_refused_as_another_run() {
     for name in ["mail", "web", "file", "oltp"] {
         let run = |repetition| samples(&format!("lab-virtio/runs/alone-{name}/{repetition}/{name}.parquet"));
         let (one, other) = (run(1), run(2));

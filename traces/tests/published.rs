@@ -267,7 +267,7 @@ fn holdable(published: &Published, simple: Vec<support::Simple>, vms: &[u16]) ->
 
 proptest! {
     #[test]
-    fn what_was_written_is_read(
+    fn records_written_in_a_published_format_read_back_equal(
         simple in simple_records(),
         vms in prop::collection::vec(0u16..5, 1..20),
         which in 0..PUBLISHED.len(),

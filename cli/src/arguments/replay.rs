@@ -39,7 +39,7 @@ pub struct Replay {
     /// Trace of a VM with the VM's name (web=web.blktrace, mail=mail.parquet@64g); repeatable
     #[arg(long = "vm", value_name = "NAME=TRACE[@PLACE]")]
     pub vms: Vec<String>,
-    /// Block device or file to replay on, or null: requests complete at once, which measures this machine alone
+    /// Block device or file to replay on, or null: requests complete at once, which measures this host alone
     #[arg(id = "target", long = "device", value_name = "PATH")]
     pub target: PathBuf,
     /// Send writes, flushes and discards as well. They destroy the data of the device. Without this option they are

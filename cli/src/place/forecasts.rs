@@ -21,7 +21,8 @@ const OF_PROFILES: &str = "casale";
 const OF_TRACES: &str = "twin";
 /// The name in plans of replays in place of forecasts.
 const REPLAY: &str = "replay";
-/// Most groups that a search replays or simulates; that takes a few minutes. With more it uses a formula.
+/// Most groups that are replayed or simulated; that takes a few minutes. If there are more, a formula chooses a first
+/// assignment, and only groups near it are replayed or simulated.
 const GROUPS_MAX: usize = 512;
 
 /// The way in which groups on one kind of LUN are forecast.
@@ -154,6 +155,9 @@ impl<'a> Groups<'a> {
         if let Some(known) = self.known.borrow().get(&key) {
             return known.clone();
         }
+        if self.known.borrow().len() >= GROUPS_MAX {
+            return Err(PredictError::DoesNotHold(format!("{GROUPS_MAX} other groups have been tried")));
+        }
         let forecast = self.made(&self.kinds[self.kind_of[lun]], members);
         self.known.borrow_mut().insert(key, forecast.clone());
         forecast
@@ -162,8 +166,6 @@ impl<'a> Groups<'a> {
     fn made(&self, kind: &Kind<'_>, members: &[usize]) -> Result<Vec<VmForecast>, PredictError> {
         let profiles: Vec<IsolationProfile> = members.iter().map(|&vm| kind.profiles[vm].clone()).collect();
         match (&kind.method, kind.storage) {
-            // The result is replayed in any case.
-            (Method::Replay, _) if self.too_many => Ok(self.formula.predict(Isolated::of_profiles(&profiles))?.vms),
             (Method::Replay, Some(storage)) => {
                 let vms: Vec<&Vm> = members.iter().map(|&vm| &self.plan.vms[vm]).collect();
                 let (ran, _) = replay(self.plan, storage, &vms)
@@ -200,9 +202,10 @@ impl<'a> Groups<'a> {
     pub fn note(&self) -> Option<String> {
         self.too_many.then(|| {
             format!(
-                "{} VMs make more than {GROUPS_MAX} groups; the search forecasts them by {OF_PROFILES}, and only the \
-                 groups of the result are replayed or simulated",
-                self.plan.vms.len()
+                "{} VMs make more than {GROUPS_MAX} groups; {OF_PROFILES} chose a first assignment (and forecast the \
+                 pairs of the matrices), and {} groups near it were replayed or simulated",
+                self.plan.vms.len(),
+                self.known.borrow().len()
             )
         })
     }

@@ -49,9 +49,13 @@ pub fn run(arguments: &Place) -> Result<()> {
     };
     let found = place::place(&search)?;
     let exact = forecasts::with(&search, Forecasts::Groups(&each));
-    // Forecasts of the search by formula are replaced by better ones of the groups that it found.
+    // The formula may be far off, so the assignment that it chose is judged, and improved if limits are broken, by the
+    // plan's own way of forecasting.
     let placed = match groups.too_many {
-        true => place::Placement { forecasts: found.forecasts, ..place::judge(&exact, found.lun_of) },
+        true => match place::judge(&exact, found.lun_of) {
+            kept if kept.exceeded == 0.0 => place::Placement { forecasts: found.forecasts, ..kept },
+            broken => place::improve(&exact, &broken.lun_of),
+        },
         false => found,
     };
     let placement = tell(&plan, &groups, [&search, &exact], &placed)?;

@@ -1,9 +1,9 @@
 //! What a forecast lacks: questions to the user, each with the option that answers it and what is assumed without it.
 
 use predictors::{Outcomes, ranked};
-use traces::Sectors;
 use traces::results::isolation::{Footprint, IsolationProfile};
 use traces::results::prediction::Outcome;
+use traces::{Nanos, Sectors};
 
 use super::profiles::VmInput;
 use crate::arguments::Predict;
@@ -18,7 +18,7 @@ pub fn questions(
 ) -> Vec<String> {
     let on_recorded_device = arguments.replayed_on.drive.is_none();
     let places = if on_recorded_device { places(inputs, alone) } else { None };
-    let of_traces = lengths(inputs, alone).into_iter().chain(traces(inputs, forecasts));
+    let of_traces = lengths(inputs, alone, arguments.start).into_iter().chain(traces(inputs, forecasts));
     places.into_iter().chain(of_traces).chain(further_traces(forecasts, arguments)).collect()
 }
 
@@ -50,20 +50,22 @@ fn places(inputs: &[VmInput], alone: &[IsolationProfile]) -> Option<String> {
 const SPANS_DIFFER: f64 = 1.1;
 
 /// Asks for the time that traces of different lengths share.
-fn lengths(inputs: &[VmInput], alone: &[IsolationProfile]) -> Option<String> {
+fn lengths(inputs: &[VmInput], alone: &[IsolationProfile], start: Nanos) -> Option<String> {
     let spans = inputs.iter().zip(alone).filter(|(input, _)| !input.is_profile());
     let mut spans: Vec<(f64, &str)> =
         spans.map(|(_, profile)| (profile.span_ns.as_ns() as f64, profile.vm.as_str())).collect();
     spans.sort_by(|(one, _), (other, _)| one.total_cmp(other));
     let (&(shortest, short), &(longest, long)) = (spans.first()?, spans.last()?);
+    // Times of the command line count from the first arrival of a trace.
+    let end = (start.as_ns() as f64 + shortest) / 1e9;
     (shortest > 0.0 && longest > shortest * SPANS_DIFFER).then(|| {
         format!(
-            "What do VMs do after their traces end? The trace of {short} covers {} and that of {long} {}. Add --end {}s \
-             to forecast the time that all traces cover. Assumed: a VM is idle after its trace, and its rates are over \
-             the longest.",
+            "What do VMs do after their traces end? The trace of {short} covers {} and that of {long} {}. Add --end \
+             {}s to forecast the time that all traces cover. Assumed: a VM is idle after its trace, and its rates \
+             are over the longest.",
             span(shortest),
             span(longest),
-            (shortest / 1e9).floor()
+            (end * 10.0).floor() / 10.0
         )
     })
 }

@@ -132,9 +132,9 @@ fn punctual(figures: &PunctualityFigures) -> String {
         }
         _ => ABSENT.to_owned(),
     };
-    let late = match (figures.late_by_device, figures.late_by_machine) {
+    let late = match (figures.late_by_device, figures.late_by_host) {
         (0, 0) => "none".to_owned(),
-        (device, machine) => format!("{device} for the device, {machine} for this machine"),
+        (device, host) => format!("{device} for the device, {host} for this host"),
     };
     let above = span(figures.late_above_ns.as_ns() as f64);
     let (p50, p99) = (of("p50"), of("p99"));

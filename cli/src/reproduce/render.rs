@@ -284,7 +284,7 @@ mod tests {
             let text = render(&reproduced(), OutputFormat::Table, width);
             assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
             let tables = text.lines().filter(|line| line.starts_with('┌')).count();
-            // At 80 columns the real machine's half of Table 2 stands above the virtual one's.
+            // At 80 columns the real system's half of Table 2 stands above the virtual one's.
             assert_eq!(tables, if width == 80 { 8 } else { 7 }, "{text}");
         }
     }

@@ -7,11 +7,11 @@
 //! - [`geometry`]: the place of each sector on the members.
 //! - `controller`: takes requests, asks the caches (`read_cache`, `write_cache`) and begins array operations.
 //! - [`plan`]: the accesses to members that an operation takes, such as the reads before a RAID-5 write.
-//! - `raid`: the times of these accesses. The writes of a RAID-5 write wait for its reads; here its time comes about.
+//! - `raid`: the times of these accesses. In a RAID-5 write the accesses that write wait for those that read.
 //! - `member`: the queue and the drive in which an access waits and is served.
-//! - `tracks` and `contents`: the directory that both caches use, and a read cache filled without times.
+//! - `tracks` and `contents`: the directory that both caches use, and a read cache that is followed without simulating times.
 //!
-//! A read or write of which the caches can take all completes after the controller's overhead. Dirty data of the write
+//! A read that the cache holds, or a write that it can take, completes after the controller's overhead. Dirty data of the write
 //! cache goes to the members later. Every other request completes one overhead after the last operation that it waits
 //! for.
 //!

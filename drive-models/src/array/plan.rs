@@ -7,7 +7,7 @@
 //!
 //! - *Read-modify-write* reads the old data and the old parity.
 //! - *Reconstruct-write* reads the data that is not overwritten (none for a full row).
-//! - *Rebuild first* reads all data units and P, which together reconstruct the failed unit.
+//! - *Rebuild first* reads all data units and the XOR parity P, which together reconstruct the failed unit.
 //!
 //! The method with fewer reads is used. If both of the first two take as many, it is reconstruct-write, as by default
 //! in Linux's md. If a data unit of the row is on the failed member, there is no choice:

@@ -1,11 +1,11 @@
-//! Decides when each access of an array operation starts and ends.
+//! Times array operations, such as a RAID-5 write: decides when each access to a member starts and ends.
 //!
 //! An *operation* is one read, one write or one flush of the array, begun by the controller. (The type [`Operation`] is
-//! only the kind of a request.) `plan` turns an operation into accesses to members:
+//! something else: whether a request reads, writes or flushes.) `plan` turns an operation into accesses to members:
 //!
 //! - A read queues all accesses at the members at once.
-//! - A write to rows with parity has up to three *steps*: the part of a row at its start, the full rows, and the part
-//!   of a row at its end. Each step queues its reads at once, and its writes when the last of its reads has ended. A
+//! - A write to rows with parity has up to three *steps*: the partial row at its start, the full rows, and the partial row
+//!   at its end. Each step queues its reads at once, and its writes when the last of its reads has ended. A
 //!   step without reads, such as one of full rows, queues its writes at once. Steps do not wait for one another.
 //! - A write without parity is one step without reads.
 //! - A flush goes to all members with a volatile write cache at once.

@@ -113,7 +113,7 @@ fn writes_neither_hit_nor_fill_the_cache() {
 
 proptest! {
     #[test]
-    fn the_line_is_the_exact_floor(b in 0u64..100_000_000, capacity in 1u64..(1 << 32), share in 0u64..=1000) {
+    fn slope_times_distance_is_the_exact_quotient_rounded_down(b in 0u64..100_000_000, capacity in 1u64..(1 << 32), share in 0u64..=1000) {
         let distance = (u128::from(capacity) * u128::from(share) / 1000) as u64;
         prop_assume!(u128::from(distance) * u128::from(capacity) < 1 << 64);
         let exact = u128::from(b) * u128::from(distance) / u128::from(capacity);

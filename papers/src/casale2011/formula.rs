@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_free_is_free() {
+    fn read_responses_of_table_3_do_not_depend_on_the_free_response_time() {
         let casale = casale().unwrap();
         for free in [21.0, 33.0] {
             for pair in &PAIRS {

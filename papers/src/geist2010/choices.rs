@@ -1,11 +1,11 @@
 //! Choices for details that Geist et al. 2010 leave open.
 //!
 //! Each choice was made once: the value that brings the VM's columns of Table 2 closest to the paper's. It was then
-//! kept. Table 3 and all columns of the real machine judge the choices.
+//! kept. The choices are judged on Table 3 and on all columns of the real system.
 
 use traces::Sectors;
 
-use super::run::{GEOMETRY, Machine};
+use super::run::{GEOMETRY, System};
 use workloads::surge::{ImageSettings, Popularity};
 
 /// The clock that a delay follows.
@@ -67,12 +67,12 @@ impl Choices {
         }
     }
 
-    /// The drive of a machine. A hit of the real drive takes 100 µs. The paper marks every service time below 250 µs as
+    /// The drive of a system. A hit of the real drive takes 100 µs. The paper marks every service time below 250 µs as
     /// a hit. That time includes the wait behind the request before, so a hit behind a hit must take less than 125 µs.
-    pub fn drive(&self, machine: Machine) -> String {
-        match machine {
-            Machine::Real => "cheetah-15k4-mechanical:read_hit=100us,read_hit_sequential=100us".to_owned(),
-            Machine::Virtual => {
+    pub fn drive(&self, system: System) -> String {
+        match system {
+            System::Real => "cheetah-15k4-mechanical:read_hit=100us,read_hit_sequential=100us".to_owned(),
+            System::Virtual => {
                 format!("cheetah-15k4:fill_on_hit={}", if self.fill_on_hit { "on" } else { "off" })
             }
         }

@@ -1,9 +1,9 @@
 //! Geist, Jones and Westall 2010, "Predicting Disk Scheduling Performance with Virtual Machines": Tables
 //! 1 to 3, the prediction of hits by the shadow cache, and Figure 1.
 //!
-//! The drive of the real machine is the mechanical model of the Cheetah 15K.4. The drive of the VM is the line that the
+//! The drive of the real system is the mechanical model of the Cheetah 15K.4. The drive of the VM is the line that the
 //! throttle makes of a virtual disk, in the real disk's scale. `throttled` shows that the throttle of [`drive_models`]
-//! does make this line. Both machines run the same processes on the same aged file system. The kernel takes the next
+//! does make this line. Both systems run the same processes on the same aged file system. The kernel takes the next
 //! request from the scheduler while the drive serves one (a look-ahead of one). The paper's service time, from leaving
 //! the scheduler to completion, therefore includes the wait behind the request before.
 
@@ -17,7 +17,7 @@ use traces::statistics::mean_and_half_width;
 
 use self::choices::Choices;
 use self::numbers::{Columns, SCHEDULERS, TABLE_2, TABLE_3};
-use self::run::{Machine, Measured, Prepared};
+use self::run::{Measured, Prepared, System};
 use super::estimate::{cell, group_error};
 use super::{Paper, ReproduceError};
 use workloads::surge::Image;
@@ -49,7 +49,7 @@ const SEEDS_OF_ALTERNATIVES: usize = 2;
 /// Number of files of the workload.
 pub const FILES: u32 = 1_000_000;
 
-const MACHINES: [(Machine, &str); 2] = [(Machine::Real, "real"), (Machine::Virtual, "virtual")];
+const SYSTEMS: [(System, &str); 2] = [(System::Real, "real"), (System::Virtual, "virtual")];
 const TABLES: [(&str, [Columns; 2]); 2] = [("2", TABLE_2), ("3", TABLE_3)];
 
 fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
@@ -109,7 +109,7 @@ fn replicate_all(seeds: &[u64], all: &[Choices], done: &AtomicU64) -> Result<Vec
     Ok(of_choices)
 }
 
-/// All runs of a seed: by table, machine and scheduler.
+/// All runs of a seed: by table, system and scheduler.
 pub type Runs = [[[Measured; 3]; 2]; 2];
 
 /// The indices of the choices, in groups with the same file system.
@@ -150,17 +150,17 @@ pub fn replicate_each(
     let mut each: Vec<Runs> = Vec::new();
     for (nth, of_choice) in choices.iter().enumerate() {
         let mut runs = Runs::default();
-        for (machine, (of_machine, _)) in MACHINES.into_iter().enumerate() {
+        for (system, (of_system, _)) in SYSTEMS.into_iter().enumerate() {
             for (table, direct) in [true, false].into_iter().enumerate() {
                 for (index, scheduler) in SCHEDULERS.into_iter().enumerate() {
-                    let setup = run::setup(of_machine, scheduler, of_choice)?;
+                    let setup = run::setup(of_system, scheduler, of_choice)?;
                     let mut made = None;
                     for (earlier, runs) in choices[..nth].iter().zip(&each) {
-                        if run::setup(of_machine, scheduler, earlier)? == setup {
-                            made = Some(runs[table][machine][index].clone());
+                        if run::setup(of_system, scheduler, earlier)? == setup {
+                            made = Some(runs[table][system][index].clone());
                         }
                     }
-                    runs[table][machine][index] = match made {
+                    runs[table][system][index] = match made {
                         Some(made) => made,
                         None => run::run(&prepared, &setup, direct, seed)?,
                     };
@@ -173,12 +173,12 @@ pub fn replicate_each(
     Ok(each)
 }
 
-/// The file system of a seed, the same for both machines.
+/// The file system of a seed, the same for both systems.
 fn prepared(seed: u64, files: u32, choices: &Choices) -> Result<Prepared, ReproduceError> {
-    let capacity = |machine| -> Result<_, ReproduceError> {
-        Ok(drive_models::build(&choices.drive(machine).parse()?)?.drive.capacity())
+    let capacity = |system| -> Result<_, ReproduceError> {
+        Ok(drive_models::build(&choices.drive(system).parse()?)?.drive.capacity())
     };
-    let capacity = capacity(Machine::Real)?.min(capacity(Machine::Virtual)?);
+    let capacity = capacity(System::Real)?.min(capacity(System::Virtual)?);
     Ok(Prepared::new(Image::build(&choices.image(files, capacity, seed))?))
 }
 
@@ -198,13 +198,13 @@ const ROWS: [Row; 5] = [
 pub fn cells(seeds: &[Runs]) -> Vec<Cell> {
     let mut cells = Vec::new();
     for (table, (number, columns)) in TABLES.iter().enumerate() {
-        for (machine, (of_machine, word)) in MACHINES.iter().enumerate() {
+        for (system, (of_system, word)) in SYSTEMS.iter().enumerate() {
             for (index, scheduler) in SCHEDULERS.iter().enumerate() {
                 let column = format!("{word} {scheduler}");
                 for (row, unit, paper, ours, counts) in ROWS {
-                    let values: Vec<f64> = seeds.iter().map(|runs| ours(&runs[table][machine][index])).collect();
-                    let starves = *of_machine == Machine::Real && table == 0 && *scheduler == "cfq" && row != ROWS[0].0;
-                    let paper = Some(paper(&columns[machine])[index]);
+                    let values: Vec<f64> = seeds.iter().map(|runs| ours(&runs[table][system][index])).collect();
+                    let starves = *of_system == System::Real && table == 0 && *scheduler == "cfq" && row != ROWS[0].0;
+                    let paper = Some(paper(&columns[system])[index]);
                     cells.push(cell([number, row, &column], unit, paper, &values, counts && !starves));
                 }
             }
@@ -259,12 +259,12 @@ fn bars(seeds: &[Runs]) -> Vec<Bar> {
 pub fn ranks(seeds: &[Runs]) -> Vec<Rank> {
     let mut ranks = Vec::new();
     for (table, (number, columns)) in TABLES.iter().enumerate() {
-        for (machine, (_, word)) in MACHINES.iter().enumerate() {
+        for (system, (_, word)) in SYSTEMS.iter().enumerate() {
             for (row, _, paper, ours, _) in [ROWS[2], ROWS[4]] {
                 let sign = if row == ROWS[2].0 { 1.0 } else { -1.0 };
-                let paper = paper(&columns[machine]);
+                let paper = paper(&columns[system]);
                 let is_right = |runs: &&Runs| {
-                    let ours: Vec<f64> = runs[table][machine].iter().map(ours).collect();
+                    let ours: Vec<f64> = runs[table][system].iter().map(ours).collect();
                     pairs().all(|(one, other)| {
                         let excused = (paper[one] - paper[other]).abs() <= 0.03 * paper[one].min(paper[other]);
                         excused || ((paper[one] - paper[other]) * (ours[one] - ours[other])) > 0.0

@@ -3,7 +3,7 @@
 /// The schedulers in the order of the paper's columns, which is also their rank by response time.
 pub const SCHEDULERS: [&str; 3] = ["cats", "deadline", "cfq"];
 
-/// One machine's half of a table: a row for each quantity, a column for each scheduler.
+/// One system's half of a table: a row for each quantity, a column for each scheduler.
 #[derive(Clone, Copy, Debug)]
 pub struct Columns {
     /// Mean service time, ms.
@@ -18,7 +18,7 @@ pub struct Columns {
     pub throughput: [f64; 3],
 }
 
-/// Table 2 (`O_DIRECT`): the real machine, and the VM in the real disk's scale.
+/// Table 2 (`O_DIRECT`): the real system, and the VM in the real disk's scale.
 pub const TABLE_2: [Columns; 2] = [
     Columns {
         mean_service: [1.96, 2.71, 1.39],
@@ -57,7 +57,7 @@ pub const TABLE_3: [Columns; 2] = [
 /// Requests captured in a run.
 pub const REQUESTS: u64 = 50_000;
 
-/// Hits in the run of CATS on the real machine: requests with a service time below 250 µs.
+/// Hits in the run of CATS on the real system: requests with a service time below 250 µs.
 pub const HITS: u64 = 31_949;
 
 /// The share of these hits that the shadow cache predicted.

@@ -1,4 +1,4 @@
-//! One run of the experiment of Geist et al. 2010: a machine, a workload and a scheduler.
+//! One run of the experiment of Geist et al. 2010: a system, a workload and a scheduler.
 
 use std::sync::Arc;
 
@@ -19,10 +19,10 @@ use workloads::guest::memory::MemorySettings;
 use workloads::surge::{Image, Reader, ReaderSettings};
 use workloads::{Guest, Guests, Until};
 
-/// The machines of the paper's columns.
+/// The systems of the paper's columns.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Machine {
-    /// The real machine with the Cheetah.
+pub enum System {
+    /// The real system with the Cheetah.
     Real,
     /// The VM under the throttle, with all times divided by the throttle's factor.
     Virtual,
@@ -193,7 +193,7 @@ impl Prepared {
 }
 
 /// The spec of a scheduler. Its times are divided by `K` if they follow the clock of a guest whose disk is slowed down.
-pub fn scheduler_spec(name: &str, machine: Machine, choices: &Choices) -> Result<Spec, traces::spec::SpecError> {
+pub fn scheduler_spec(name: &str, system: System, choices: &Choices) -> Result<Spec, traces::spec::SpecError> {
     let mut spec: Spec = name.parse()?;
     let entry = schedulers::registry::find(name)?;
     if name == "cats" {
@@ -204,7 +204,7 @@ pub fn scheduler_spec(name: &str, machine: Machine, choices: &Choices) -> Result
         give("segment_sectors", sectors.to_string());
         give("prefetch_sectors", prefetch.to_string());
     }
-    if machine == Machine::Virtual && choices.timers == Clock::Guest {
+    if system == System::Virtual && choices.timers == Clock::Guest {
         for tunable in entry.tunables.iter().filter(|tunable| tunable.unit == Unit::Time) {
             let default = traces::quantity::parse_nanos(tunable.default).unwrap_or(Nanos::ZERO);
             spec.given.push((tunable.name.to_owned(), format!("{}ns", default.as_ns() / u64::from(K))));
@@ -247,15 +247,15 @@ pub struct Setup {
     geometry: (usize, u64, u64),
 }
 
-/// The inputs of a run that follow from the choices, a machine and a scheduler.
+/// The inputs of a run that follow from the choices, a system and a scheduler.
 ///
 /// # Errors
 /// There is no such scheduler.
-pub fn setup(machine: Machine, scheduler: &str, choices: &Choices) -> Result<Setup, traces::spec::SpecError> {
-    let slowed = machine == Machine::Virtual && choices.sleeps == Clock::Guest;
+pub fn setup(system: System, scheduler: &str, choices: &Choices) -> Result<Setup, traces::spec::SpecError> {
+    let slowed = system == System::Virtual && choices.sleeps == Clock::Guest;
     Ok(Setup {
-        scheduler: scheduler_spec(scheduler, machine, choices)?,
-        drive: choices.drive(machine),
+        scheduler: scheduler_spec(scheduler, system, choices)?,
+        drive: choices.drive(system),
         sleep_scale: if slowed { 1000 / K } else { 1000 },
         geometry: choices.geometry,
     })

@@ -3,7 +3,7 @@
 use traces::results::reproduction::Cell;
 
 use super::choices::Choices;
-use super::run::{GEOMETRY, Machine, Prepared, run, setup};
+use super::run::{GEOMETRY, Prepared, System, run, setup};
 use crate::ReproduceError;
 use crate::estimate::cell;
 
@@ -11,7 +11,7 @@ use crate::estimate::cell;
 const GEOMETRIES: [(usize, u64, u64); 6] =
     [GEOMETRY, (32, 221, 64), (128, 221, 64), (64, 110, 64), (64, 221, 32), (64, 221, 128)];
 
-/// Recall and precision of CATS on the real machine with each geometry, for one seed.
+/// Recall and precision of CATS on the real system with each geometry, for one seed.
 ///
 /// # Errors
 /// An invalid part.
@@ -19,7 +19,7 @@ pub fn cells(prepared: &Prepared, seed: u64) -> Result<Vec<Cell>, ReproduceError
     let mut cells = Vec::new();
     for geometry in GEOMETRIES {
         let choices = Choices { geometry, ..Choices::FROZEN };
-        let measured = run(prepared, &setup(Machine::Real, "cats", &choices)?, true, seed)?;
+        let measured = run(prepared, &setup(System::Real, "cats", &choices)?, true, seed)?;
         let (segments, sectors, prefetch) = geometry;
         let column = format!("{segments} segments of {sectors}, prefetch {prefetch}");
         for (row, ours) in ["recall", "precision"].into_iter().zip(measured.recall_and_precision) {

@@ -21,7 +21,7 @@ pub fn choices() -> Vec<Choice> {
             "read-ahead belongs to an access of the medium; if hits extended it, too few requests would miss (see alternatives)",
         ),
         Choice::new(
-            "timers and sleeps on the virtual machine",
+            "timers and sleeps in the VM",
             "pass in the guest's time: an eighth in the columns' scale",
             "nothing in the paper slows them down, and Little's law gives sleeps of 0.75 ms (see alternatives)",
         ),
@@ -63,8 +63,8 @@ pub fn statements() -> Vec<String> {
         "The real columns of cfq in Table 2 contradict each other by about 40 % (throughput and response time of 50 processes that sleep 6 ms): some processes starved during the paper's run. Its response and throughput are shown and left out of the errors; ours does not starve.",
         "Variances are shown and not judged. CATS sends predicted hits first, whatever waits: the variance of its response times hangs on a few long files and differs from seed to seed by more than from the paper.",
         "cfq through the page cache: the paper's service times are longer than ours. Ours idles inside a slice and then sends to an idle drive, so that its service seldom includes a wait.",
-        "Through the page cache on the real machine our response times are some 20 % above the paper's and our throughput some 12 % below. Nothing in the paper tells whether its processes found more in the page cache or its drive had read more ahead.",
-        "The first-in, first-out segments of the mechanical drive and its read-ahead that waiting requests do not interrupt follow the paper's description of the cache; with a buffer that replaces what was used least recently, deadline has more hits on the real machine and ranks first.",
+        "Through the page cache on the real system our response times are some 20 % above the paper's and our throughput some 12 % below. The paper does not state whether its processes found more in the page cache or its drive had read more ahead.",
+        "The first-in, first-out segments of the mechanical drive and its read-ahead that waiting requests do not interrupt follow the paper's description of the cache; with a buffer that replaces what was used least recently, deadline has more hits on the real system and ranks first.",
         "Precision of the shadow cache: it also counts what lies behind a hit as read ahead, which the drive has read only if it had nothing else to do then.",
     ]
     .map(str::to_owned)

@@ -75,7 +75,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_papers_to_the_digit() {
+    fn orders_and_means_equal_table_1_to_the_digit() {
         for (scheduler, _, paper) in TABLE_1 {
             assert_eq!(serve(scheduler).unwrap().1, paper);
         }

@@ -19,7 +19,7 @@ use traces::{Lba, Nanos, Request, RequestId, Sectors};
 
 use super::choices::Choices;
 use super::numbers::{REQUESTS, SCHEDULERS};
-use super::run::{K, Machine, Measured, Parts, Prepared, Setting, Setup, run, setup};
+use super::run::{K, Measured, Parts, Prepared, Setting, Setup, System, run, setup};
 use super::{FILES, ROWS, TABLES, prepared, throttled};
 use crate::ReproduceError;
 use crate::estimate::cell;
@@ -100,7 +100,7 @@ fn run_on_disk<C: Clock>(
     (progress, stop): (&Arc<AtomicU64>, &Arc<AtomicBool>),
 ) -> Result<OnDisk, ReproduceError> {
     check(device)?;
-    let capacity = drive_models::build(&Choices::FROZEN.drive(Machine::Virtual).parse()?)?.drive.capacity();
+    let capacity = drive_models::build(&Choices::FROZEN.drive(System::Virtual).parse()?)?.drive.capacity();
     let settings = throttled::settings("")?.on_slowed_clock();
     let mut throttle = Throttle::new(DeviceDrive::new(Wrapped { device, capacity }), &settings);
     let Parts { source, stage, capture } = Parts::new(setting, &setup.scheduler)?;
@@ -182,7 +182,7 @@ fn named(nth: usize) -> (usize, usize) {
 
 fn of_run(nth: usize, prepared: &Prepared, seed: u64) -> Result<(Setting<'_>, Setup), ReproduceError> {
     let (table, scheduler) = named(nth);
-    let setup = setup(Machine::Virtual, SCHEDULERS[scheduler], &Choices::FROZEN)?;
+    let setup = setup(System::Virtual, SCHEDULERS[scheduler], &Choices::FROZEN)?;
     Ok((Setting::of(prepared, &setup, table == 0, seed), setup))
 }
 
@@ -286,7 +286,7 @@ mod tests {
         for nth in 0..RUNS {
             let (setting, setup) = of_run(nth, &prepared, 1).unwrap();
             let setting = Setting { requests: 2000, ..setting };
-            let drive = drive_models::build(&Choices::FROZEN.drive(Machine::Virtual).parse().unwrap()).unwrap().drive;
+            let drive = drive_models::build(&Choices::FROZEN.drive(System::Virtual).parse().unwrap()).unwrap().drive;
             let simulated = super::super::run::run_on(&setting, &setup.scheduler, drive).unwrap();
             let mut disk = Disk::new(None);
             let on_disk = run_with(&mut disk, &setting, &setup).unwrap();

@@ -21,7 +21,7 @@ use super::{Paper, ReproduceError};
 /// The registry's row.
 pub const PAPER: Paper = Paper {
     name: "kim2015",
-    title: "Kim, Kang, Choi 2015: a burstiness-aware I/O scheduler for virtual machines",
+    title: "Kim, Kang, Choi 2015: a burstiness-aware I/O scheduler for VMs",
     jobs: |seeds, _alternatives| scenarios(&vec![0; seeds]).len() as u64,
     reproduce,
 };

@@ -5,8 +5,8 @@
 //!
 //! 1. sectors beyond the drive capacity of LUNs, which must be zero in the end;
 //! 2. excesses over limits, as shares of the limits;
-//! 3. slowdowns of VMs against alone on the LUN that is best for each, in the sum. One VM that gets a quarter of its
-//!    throughput is worse than two that get half.
+//! 3. the sum of the VMs' slowdown factors, each against the VM alone on the LUN that is best for it. One VM that gets
+//!    a quarter of its throughput is worse than two that get half.
 //!
 //! The search places VMs by best fit: those that keep their device busiest first, each where the cost grows least.
 //! Single moves and swaps follow, in an order drawn from a seed. Each is made if it lowers the cost, until none does.
@@ -20,7 +20,7 @@ use traces::Sectors;
 use traces::results::isolation::IsolationProfile;
 
 pub use cost::{Figure, Standing, best_alone, forecast, read_p99_ns, refused};
-pub use search::{judge, place};
+pub use search::{improve, judge, place};
 
 use crate::predictor::{PredictError, Predictor, VmForecast};
 

@@ -36,14 +36,7 @@ pub fn place(task: &Task<'_>) -> Result<Placement, PlaceError> {
             check::check(alone)?;
         }
     }
-    let slim = Task {
-        limits: task.limits.clone(),
-        alone: task.alone.iter().map(|alone| alone.iter().map(slim).collect()).collect(),
-        drive_capacity: task.drive_capacity.clone(),
-        takes: task.takes.clone(),
-        separate: task.separate.clone(),
-        ..*task
-    };
+    let slim = slimmed(task);
     let mut search = Search::new(&slim);
     search.best_fit()?;
     search.improve();
@@ -57,6 +50,32 @@ pub fn place(task: &Task<'_>) -> Result<Placement, PlaceError> {
         });
     }
     Ok(search.placement())
+}
+
+/// The best assignment that moves and swaps of single VMs reach from `lun_of`, which keeps the separations. For
+/// forecasts that are too expensive for [`place`].
+pub fn improve(task: &Task<'_>, lun_of: &[usize]) -> Placement {
+    let slim = slimmed(task);
+    let mut search = Search::new(&slim);
+    for lun in 0..task.alone.len() {
+        let members: Vec<usize> = (0..lun_of.len()).filter(|&vm| lun_of[vm] == lun).collect();
+        let cost = search.cost(lun, members.clone());
+        search.set(lun, members, cost);
+    }
+    search.improve();
+    search.placement()
+}
+
+/// The task with profiles that hold only what the search needs.
+fn slimmed<'a>(task: &Task<'a>) -> Task<'a> {
+    Task {
+        limits: task.limits.clone(),
+        alone: task.alone.iter().map(|alone| alone.iter().map(slim).collect()).collect(),
+        drive_capacity: task.drive_capacity.clone(),
+        takes: task.takes.clone(),
+        separate: task.separate.clone(),
+        ..*task
+    }
 }
 
 struct Search<'a> {

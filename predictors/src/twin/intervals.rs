@@ -2,7 +2,8 @@
 //!
 //! A forecast is less certain the further it is from the trace. Two distances count, each as a logarithm. One is how
 //! much a figure changes when the VMs run together, the other how much the simulation of the VM alone misses the trace.
-//! The spread is the standard deviation of the logarithm of the figure; it adds both in squares.
+//! The spread is the standard deviation of the figure's logarithm. Its square is the sum of four squares: a constant,
+//! both distances, and a term for concurrent devices.
 //!
 //! The widths were chosen on synthetic setups ([`crate::synthetic`]) of seed 101, whose VMs are others than those that
 //! the forecasts are judged on. `docs/VALIDATION.md` states how many truths lie within the intervals.

@@ -46,7 +46,7 @@
 //!
 //! The twin leaves out what no isolated trace contains, such as the capacity of a drive's write cache that no VM alone
 //! fills. Most of its rules were found with synthetic setups of seeds 1 and 101 to 104 and the lab;
-//! `docs/VALIDATION.md` states which rules were chosen on which setups, and the errors on others.
+//! `docs/validation/forecasts.md` states on which setups each rule was chosen, and the errors on others.
 
 mod calibration;
 mod device;

@@ -151,7 +151,7 @@ mod tests {
 
     /// A wall clock may be stepped. It counts from 1970, and `CLOCK_MONOTONIC` from the start of the system.
     #[test]
-    fn it_is_not_the_wall_clock() {
+    fn monotonic_clock_counts_from_the_start_of_the_system() {
         let uptime = std::fs::read_to_string("/proc/uptime").unwrap();
         let uptime: f64 = uptime.split(' ').next().unwrap().parse().unwrap();
         let read = monotonic().as_ns() as f64 / 1e9;

@@ -1,5 +1,5 @@
-//! When a replay on a device is faithful: it did at the asked times what it was asked. The bounds are stated here,
-//! before any measurement, and printed with every result.
+//! Decides whether a replay on a device is faithful: it sent all requests, punctually and without errors, within bounds
+//! that were set before any measurement.
 
 use drive_models::throttle::Report;
 use traces::Nanos;
@@ -70,14 +70,14 @@ impl<Src, Obs, Drv> LiveEnded<Src, Obs, Drv> {
 
     /// The figures of its punctuality.
     pub fn punctuality_figures(&self) -> PunctualityFigures {
-        let Punctuality { error, late_by_device, late_by_machine, .. } = &self.punctuality;
+        let Punctuality { error, late_by_device, late_by_host, .. } = &self.punctuality;
         PunctualityFigures {
             issue_time_error: error.figures(),
             drift_ns: self.punctuality.drift_ns(),
             drift_share: self.punctuality.drift_share(),
             late_above_ns: LATE,
             late_by_device: *late_by_device,
-            late_by_machine: *late_by_machine,
+            late_by_host: *late_by_host,
             held_back: self.held_back,
         }
     }

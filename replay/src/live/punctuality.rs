@@ -18,8 +18,8 @@ pub struct Punctuality {
     /// Arrivals with an error above [`LATE`] while the bound on outstanding arrivals was reached: the device was too
     /// slow.
     pub late_by_device: u64,
-    /// Other arrivals with an error above [`LATE`]: this machine was too slow or did not run the replay.
-    pub late_by_machine: u64,
+    /// Other arrivals with an error above [`LATE`]: this host was too slow or did not run the replay.
+    pub late_by_host: u64,
     first: Option<Timestamp>,
     last: Timestamp,
     // Sums for the straight line through the errors, with times in µs and errors in ns.
@@ -36,7 +36,7 @@ impl Punctuality {
         self.error.add(error);
         match (error > LATE, was_held_back) {
             (true, true) => self.late_by_device += 1,
-            (true, false) => self.late_by_machine += 1,
+            (true, false) => self.late_by_host += 1,
             (false, _) => {}
         }
         self.first.get_or_insert(due);
@@ -166,7 +166,7 @@ mod tests {
         for (due, handed_on, held_back) in [(0, 1, true), (0, 2, true), (0, 2, false), (7, 7, false), (9, 10, false)] {
             punctuality.add(ms(due), ms(handed_on), held_back);
         }
-        assert_eq!((punctuality.late_by_device, punctuality.late_by_machine), (1, 1));
+        assert_eq!((punctuality.late_by_device, punctuality.late_by_host), (1, 1));
         assert_eq!(punctuality.error.moments().max_ns, Some(2_000_000));
     }
 }

@@ -1,10 +1,10 @@
 //! A virtio block device over a [`ServedDrive`], served by the vhost-user protocol: the client (QEMU) hands over the
 //! guest's memory and rings, and the server takes requests from the rings itself.
 //!
-//! The crate `vhost` keeps the protocol on the socket, `virtio-queue` the rings, `vm-memory` the mappings of the guest's
-//! memory. `frontend` holds one client, `device` what it has set up, `ring` one queue, `chain` parses a request, and
-//! `transfer` moves its data. Guests lie, and so may clients: all that they hand over is checked where it is used, and a
-//! ring that cannot be understood is served no more.
+//! The crate `vhost` keeps the protocol on the socket, `virtio-queue` the rings, `vm-memory` the mappings of the
+//! guest's memory. `frontend` holds one client, `device` what it has set up, `ring` one queue, `chain` parses a
+//! request, and `transfer` moves its data. Guests and clients are not trusted: all that they pass is checked where it
+//! is used, and an invalid ring is no longer served.
 //!
 //! [`ServedDrive`]: crate::ServedDrive
 

@@ -150,7 +150,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn matches_rise_and_are_equal(
+        fn matches_are_a_common_subsequence(
             left in prop::collection::vec(0u8..12, 0..60), right in prop::collection::vec(0u8..12, 0..60),
         ) {
             let (left, right) = (keys(&left), keys(&right));
@@ -165,7 +165,7 @@ mod tests {
         }
 
         #[test]
-        fn what_was_only_left_out_is_found_again(
+        fn trace_with_requests_left_out_matches_completely(
             all in prop::collection::vec(any::<u16>(), 1..300), missing in prop::collection::vec(any::<bool>(), 300),
         ) {
             let key = |&lba: &u16| Key { lba: u64::from(lba), sectors: 8, operation: Operation::Write };

@@ -75,7 +75,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_permutation_is_one(size in 1u64..600, key in any::<[u8; 4]>()) {
+        fn indexes_map_onto_their_range_without_collision(size in 1u64..600, key in any::<[u8; 4]>()) {
             let permutation = Permutation::new(&Hmac::new_from_slice(&key).unwrap(), "test", size);
             let mut images: Vec<u64> = (0..size).map(|index| permutation.apply(index)).collect();
             images.sort_unstable();

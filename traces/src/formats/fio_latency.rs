@@ -235,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn what_a_latency_says_depends_on_what_it_is_of() {
+    fn total_completion_and_submission_latencies_give_different_times() {
         let (early, late) = (Some(4_999_700), Some(5_000_000));
         assert_eq!(times(Latency::Total, None), [early, None, late]);
         assert_eq!(times(Latency::Completion, None), [early, early, late]);

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_given_comes_before_what_is_usual() {
+    fn given_units_override_those_of_the_format() {
         let own = Units { time: TimeUnit::Seconds, address_bytes: 512, length_bytes: 1 };
         let scale = Scale::new(own, UnitOverrides::default());
         assert_eq!(scale.units(), own);

@@ -121,7 +121,7 @@ pub struct PunctualityFigures {
     /// Late arrivals while the bound on outstanding arrivals was reached.
     pub late_by_device: u64,
     /// Other late arrivals.
-    pub late_by_machine: u64,
+    pub late_by_host: u64,
     /// Arrivals whose time came while the bound on outstanding arrivals was reached.
     pub held_back: u64,
 }

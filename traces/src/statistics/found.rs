@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn the_last_cell_stands_for_more() {
+    fn queue_lengths_from_127_on_share_the_last_cell() {
         let mut queue = ArrivalQueue::default();
         for _ in 0..300 {
             queue.join(Operation::Write);

@@ -23,7 +23,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn intervals_are_students() {
+    fn half_width_follows_students_t_and_one_value_has_none() {
         // 2, 4, 9: mean 5, standard deviation 3.6056, t(2) = 4.303.
         let (mean, half) = mean_and_half_width(&[2.0, 4.0, 9.0]);
         assert!((mean - 5.0).abs() < 1e-12 && (half.unwrap() - 4.303 * 3.605_551 / 3.0_f64.sqrt()).abs() < 1e-5);

@@ -413,7 +413,7 @@ fn same(whole: &Whole, expected: &[Seen], lines: &[String]) -> Result<(), TestCa
 
 proptest! {
     #[test]
-    fn what_is_read_is_what_happened(
+    fn records_equal_the_bios_and_issues_of_the_model(
         steps in proptest::collection::vec(any::<(u8, u8, u8, u8)>(), 1..600),
         cpus in 1u32..=4,
         has_fua in any::<bool>(),

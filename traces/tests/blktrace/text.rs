@@ -400,7 +400,7 @@ fn a_device_is_chosen_by_its_numbers() {
 }
 
 #[test]
-fn the_text_recognises_itself() {
+fn blkparse_text_is_recognised_and_other_text_is_not() {
     let recognised = |head: &[u8]| (blkparse::FORMAT.recognises)(&PathBuf::from("x"), head);
     assert!(recognised(lines(ONE).as_bytes()));
     assert!(recognised(format!("Input file a added\r\n{}", lines(ONE)).as_bytes()));

@@ -107,7 +107,7 @@ fn events_that_the_buffer_lost_are_an_error_or_counted() {
 }
 
 #[test]
-fn the_text_recognises_itself() {
+fn ftrace_text_is_recognised_as_ftrace() {
     for name in ["loop", "none", "trace_pipe-lost"] {
         assert_eq!(formats::recognise(&data(name), &strict()).unwrap().name, "ftrace", "{name}");
     }

@@ -74,7 +74,7 @@ fn each_switch_has_its_documented_effect() {
 
 /// The pauses follow a Pareto law of shape 1.5 from 2 ms on, times the scale: the median is 2 ms · 2^(2/3).
 #[test]
-fn pauses_scale() {
+fn pauses_are_pareto_from_2_ms_times_sleep_scale() {
     for (more, least_ms) in [("", 2.0), (",sleep_scale=0.125", 0.25), (",sleep_scale=3", 6.0)] {
         let mut spans: Vec<f64> = sleeps(&run(more)).iter().map(|span| span.as_ms_f64()).collect();
         spans.sort_by(f64::total_cmp);

@@ -30,7 +30,7 @@ fn tracks_at_equal_distances_lie_apart_and_neighbours_together() {
 proptest! {
     /// Against a vector in order of use.
     #[test]
-    fn a_directory_is_a_list_by_use(steps in prop::collection::vec((0u64..40, 0u8..4), 0..300)) {
+    fn tracks_equal_a_vector_in_order_of_use(steps in prop::collection::vec((0u64..40, 0u8..4), 0..300)) {
         let mut tracks: Tracks<u64> = Tracks::new(8);
         let mut slow: Vec<(u64, bool)> = Vec::new();
         for (track, what) in steps {

@@ -44,16 +44,16 @@ fn of_a_trace_queued_requests_are_drawn_too_and_judged_reads_are_not() {
     let found = (empirical::FIT.fit)(&evidence, None).unwrap();
     assert_eq!(parameter(&found, "depth"), 2.0);
     let cells = cells(&found);
-    let found = |operation, queue| {
+    let drawn_from = |operation, queue| {
         let cell = cells.of(operation, Sectors::new(8), Sectors::new(1 << 30), queue);
         (cell.samples, cell.quantiles.median().as_ns() as f64)
     };
-    let (alone, time) = found(Operation::Read, 0);
+    let (alone, time) = drawn_from(Operation::Read, 0);
     within(time, 1e5, 0.01);
     assert!((499..=500).contains(&alone), "{alone}");
     // A fair coin of a thousand tosses is further from its half than this once in ten thousand times.
     for (operation, queue, known) in [(Operation::Read, 1, 7e5), (Operation::Write, 0, 2e5)] {
-        let (drawn, time) = found(operation, queue);
+        let (drawn, time) = drawn_from(operation, queue);
         within(time, known, 0.01);
         assert!(drawn.abs_diff(500) < 62, "{drawn}");
     }

@@ -304,7 +304,7 @@ fn without_completions_there_is_nothing_to_fit() {
 }
 
 #[test]
-fn small_and_failing_devices_say_so() {
+fn too_small_device_and_read_beyond_the_end_are_errors() {
     let error = RandomReads { reads: 10, seed: 1 }.measure(&mut simulated("fixed:capacity=64k")).unwrap_err();
     assert!(error.to_string().starts_with("it holds 128 sectors"), "{error}");
     let mut drive = simulated("fixed:capacity=1m");

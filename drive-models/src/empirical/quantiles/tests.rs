@@ -21,7 +21,7 @@ fn a_draw_at_a_level_is_its_quantile() {
 }
 
 #[test]
-fn quantiles_grow_and_are_all_there() {
+fn missing_or_falling_quantiles_are_refused() {
     assert!(Quantiles::new(&[1; QUANTILES]).is_some());
     assert!(Quantiles::new(&[1; QUANTILES - 1]).is_none());
     let mut falling = [5; QUANTILES];

@@ -70,7 +70,7 @@ fn analytic(cells: f64) -> f64 {
 }
 
 #[test]
-fn the_formula_is_that_of_the_paper() {
+fn analytic_amplification_of_1_3_cells_is_the_papers_2_36() {
     assert!((analytic(1.3) - 2.36).abs() < 0.005, "the paper's own example: {}", analytic(1.3));
 }
 

@@ -13,7 +13,7 @@ fn phase_keeps_to_the_period_over_a_day() {
 }
 
 #[test]
-fn angles_wrap_and_take_their_time() {
+fn angle_to_an_earlier_angle_wraps_and_its_time_is_its_share_of_the_period() {
     assert_eq!(Angle(10).until(Angle(5)), TURN - 5);
     let rotation = Rotation::new(4_000_000_000, Angle(0));
     assert_eq!(rotation.time(TURN).as_ns(), 4_000_000);

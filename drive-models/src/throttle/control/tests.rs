@@ -49,7 +49,7 @@ fn late_completion_raises_k_although_its_own_k_was_larger() {
 }
 
 #[test]
-fn a_fixed_k_stays() {
+fn fixed_k_is_not_changed_by_late_or_held_completions() {
     let mut control = Control::new(K, None);
     let now = control.stamp();
     assert_eq!((control.late(now), control.holds(now), control.k()), (None, None, K));

@@ -1,10 +1,9 @@
 //! Detects whether durable writes (flush or FUA) bypass the device's queue, and schedules them so.
 //!
 //! Linux sends the data of a flush sequence ahead of its scheduler (`block/blk-flush.c`: the flush machinery puts
-//! requests at the head of the queue). A SCSI drive does nothing of the kind. If the device serves one request after
-//! another, the isolated trace shows which rule it follows. A durable write that is issued while other requests wait
-//! completes before them or after them. The majority of such writes decides. [`DurableFirst`] is the scheduler that the
-//! simulation then uses.
+//! requests at the head of the queue). A SCSI drive does nothing of the kind. The rule is inferred from durable writes
+//! that are issued while other requests wait: if most of them complete before the others, they bypass the queue.
+//! [`DurableFirst`] is the scheduler that the simulation then uses.
 //!
 //! The order of durable writes among themselves is not inferred; they keep the order of arrival.
 

@@ -1,9 +1,8 @@
 //! Selects the isolated traces from which the device is inferred, and infers its dispatch order from them.
 //!
 //! The caller may give traces of further VMs beside those of the VMs that are forecast. All of them ran alone on the
-//! same device, so all are used, with one exception. If all traces together show no known dispatch order, and the
-//! forecast VMs' own traces do, only their own are used. An array is no such exception, since its members serve
-//! requests side by side for every VM.
+//! same device, so all are used, with one exception. If a dispatch order is inferred from the forecast VMs' own traces
+//! but not from all traces, only their own are used, unless the device is an array.
 
 use traces::Nanos;
 

@@ -1,7 +1,7 @@
 //! How far each VM has come in its isolated trace during the simulation.
 //!
-//! A VM has come to the position at which it had completed as many requests alone. Excerpts begin with caches that are
-//! as full as at that position.
+//! A VM's position in its isolated trace is where it had completed as many requests as it has in the simulation.
+//! Excerpts begin with caches that are as full as at that position.
 
 use traces::{Operation, Timestamp};
 

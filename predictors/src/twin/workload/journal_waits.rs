@@ -7,11 +7,11 @@
 //!
 //! Such a wait is therefore a second condition beside the dependency of a request, not the dependency itself. A kind of
 //! writes *blocks* a process if two conditions hold. While such writes are outstanding, the process starts hardly any
-//! batch, although it would start many by chance. Soon after these writes complete, it starts about as many batches
-//! more than it would by chance.
+//! batch, although it would start many by chance. Soon after these writes complete, it starts more batches than by
+//! chance: about as many as were missing while they were outstanding.
 //!
-//! The inference knows kinds of writes (a process's plain or its durable writes), not blocks: a process that waits for
-//! some of these writes only is not found.
+//! The inference distinguishes kinds of writes (a process's plain or durable ones), not blocks. A process that waits
+//! for only some writes of a kind is not detected.
 
 use std::ops::{Range, RangeInclusive};
 
@@ -31,7 +31,7 @@ const OBSERVED_STARTS_SHARE_MAX: f64 = 0.05;
 const RESUME_DELAY_MAX: Nanos = Nanos::from_ms(2);
 /// Starts soon after such writes, beyond chance, for each start expected during them. Below, the two run in step by
 /// chance. Above, the process starts after such writes for another reason. The upper end was chosen on the pairs of
-/// the lab over virtio (docs/VALIDATION.md): with 2 in its place, reads were off by 9.4 % and not by 7.5 %.
+/// the lab over virtio (docs/validation/forecasts.md), on which 2 was worse.
 const RESUMED_PER_EXPECTED_START: RangeInclusive<f64> = 0.5..=3.0;
 /// Share of periods of such writes that starts follow at or above which the process depends on them and does not wait.
 /// Set by judgement; not varied.

@@ -5,26 +5,24 @@
 //! completion. A process that waited for a batch waited for all of it, in whatever order another drive serves it.
 //!
 //! 1. *Waited for* are synchronous requests ([`Request::is_sync`]) and flushes. Other writes are the write-back of the
-//!    kernel: no later request waits for their completion. Until a trace has had a request with a flag, the two cannot
-//!    be distinguished, and all requests count as waited for.
-//! 2. An arrival came after the latest completion of a request that was waited for, if there is one since the previous
-//!    arrival of its stream. The time between the two is its think time. So a process sends later on a drive that takes
+//!    kernel: no later request waits for their completion. Until a trace has had a request with a flag, synchronous
+//!    writes and write-back look alike, and all requests count as waited for.
+//! 2. An arrival depends on the latest completion that its stream waited for, if there is one since the stream's
+//!    previous arrival. The time between the two is its think time. So a process sends later on a drive that takes
 //!    longer for the request before. A kernel thread that only writes back has no such completions; its arrivals keep
-//!    their recorded distances.
+//!    their recorded gaps.
 //! 3. With other requests outstanding, that completion may lie by chance between two arrivals of a batch. It then lies
-//!    anywhere between them, on average in the middle. If it lies nearer to the later arrival in the mean of the last
-//!    arrivals (within a quarter of the distance, [`CHANCE_ABOVE`]), it is the dependency. If not, the recorded
-//!    distance holds. For example, a process that keeps four reads outstanding sends one every 2 ms, each 0.1 ms after
-//!    a completion. That is 5 % of the distance, so each depends on a completion. Another process sends batches of
-//!    reads 1 ms apart. The earlier reads of a batch complete anywhere between the later arrivals, so these stay 1 ms
-//!    apart.
+//!    anywhere between them, on average in the middle. If, in the mean over recent arrivals, it lies in the last
+//!    quarter of the gap ([`CHANCE_ABOVE`]), it is the dependency. If not, the recorded gap is kept. For example, a
+//!    process that keeps four reads outstanding sends one every 2 ms, each 0.1 ms after a completion. That is 5 % of
+//!    the gap, so each depends on a completion. Another process sends batches of reads 1 ms apart. The earlier reads of
+//!    a batch complete anywhere between the later arrivals, so these stay 1 ms apart.
 //! 4. Several processes that each send and think within one stream (a VM seen from outside) take turns: each completion
 //!    lets one of them continue. In a stream of depth d, arrival number n then depends on completion number n - d, and
 //!    not on the latest one. It does so where think times counted from that completion are twice as steady
 //!    ([`Steadiness`]). Processes with widely spread think times cannot be detected in this way.
-//! 5. A stream never has more requests of either kind outstanding than it had in the trace until then. Its behaviour
-//!    beyond that is not in the trace, and a slower drive is not flooded by it. So a congested drive slows down
-//!    write-back, too.
+//! 5. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
+//!    far: what it would do beyond that is unknown. So a congested drive slows down write-back, too.
 //!
 //! `predictors/src/twin/workload/dependencies` infers from a whole trace and across streams. There an arrival depends
 //! on one event of any process: a completion, an arrival, a batch or a timer.

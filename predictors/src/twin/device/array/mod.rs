@@ -6,8 +6,8 @@
 //! 2. `layout` finds level, members and stripe unit from the waiting of these reads for one another.
 //! 3. `read_cache` finds how far the controller reads ahead, and whether its read cache keeps everything.
 //! 4. The reads that lie on one member are split by member, and one disk is fitted to all members ([`disk`]).
-//! 5. The members' dispatch order is inferred. It is first come first served, or, if no policy of arrivals explains it,
-//!    the nearest request first (`satf`).
+//! 5. The members' dispatch order is inferred. It is first come, first served, or the nearest request first (`satf`) if
+//!    the order is unknown to `policy`.
 //!
 //! If several read-ahead distances explain the traces equally well, [`fits`] returns an array for each, and the caller
 //! chooses by simulation. Only random reads are used to fit the members; the times of writes there are not measured.

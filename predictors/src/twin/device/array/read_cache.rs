@@ -1,17 +1,17 @@
 //! Follows the contents of an array's read cache through isolated traces, address by address.
 //!
 //! A VM that reads at random in a region much larger than its requests finds more and more of it in a large cache. The
-//! cache holds the sectors that the VM read, and those that the array read ahead: a random read that happens to lie
-//! behind cached data looks like a stream. Only the members see the read-ahead, and they are busy with it.
+//! cache holds the sectors that the VM read, and those that the array read ahead: a random read that happens to begin
+//! right after cached data is taken for a stream. The read-ahead is not in the trace, but keeps the members busy.
 //!
 //! This file infers how far the array reads ahead. It follows the contents ([`Contents`]) for each candidate distance
 //! and compares them with the reads that were answered in the cache's time. The candidates with the fewest
 //! contradictions remain. During the simulation [`Filling`] gives the contents at the start of an excerpt, so that the
 //! excerpt begins with the data read before it.
 //!
-//! The cache's real size is not inferred: it either keeps everything or only follows streams. Reads before the
-//! beginning of a trace are known for streams only. The rules were found on synthetic setups of the seeds 1, 7, 8 and
-//! 103 (docs/VALIDATION.md).
+//! The cache's real size is not inferred: it either keeps everything or only follows streams. Of reads before a trace,
+//! only those of running streams are inferred. The rules were chosen on synthetic setups of seeds 1, 7, 8 and 103
+//! (docs/validation/forecasts.md).
 
 use drive_models::array::{Contents, Geometry};
 use traces::{Lba, Nanos, Operation, Sectors, Timestamp};

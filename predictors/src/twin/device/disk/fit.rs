@@ -3,20 +3,20 @@
 //! The disk serves one request after another. A service time runs from the completion before, or from the issue if that
 //! is later. Each request of n sectors at seek distance d belongs to a class:
 //!
-//! - *Hit*: a sequential read that took less than a quarter of the median read, or did so without its sectors while the
-//!   arm was elsewhere ([`ReadHits`]). The simulation draws hits by their share of sequential reads, after a pause and
-//!   without one, and by their times.
+//! - *Hit*: a sequential read that took less than a quarter of the median read. If the arm was elsewhere, the transfer
+//!   time is deducted first ([`ReadHits`]). The simulation draws hits by their share of sequential reads, after a pause
+//!   and without one, and by their times.
 //! - *Near*: d is less than 2048 sectors. The platter decides the time, so residuals are drawn from near requests of
 //!   the same operation, apart for requests that followed without a pause.
 //! - *Sequential*: a read that continues one of its VM's latest reads, with d at most as measured for such reads. Its
-//!   place in the turn is not random, so residuals are drawn from sequential reads.
+//!   rotational position is not random, so residuals are drawn from sequential reads.
 //! - *Far*: all others. They take a + b n + c g(d / capacity) + e. Here a and b depend on the operation, g is a seek
 //!   curve ([`super::seek_curves`]), and e is drawn from the residuals, which contain the rotation of the platter.
 //!
 //! If writes take less than half of the time of reads, a write cache acknowledges them, no arm moves, and c is 0. What
 //! the arm destages ([`super::destage`]) is followed through the traces, and d is measured from where it went.
 //!
-//! A prior holds the time of an access without its seek and sectors at a little more than half a turn or above, as with
+//! A prior keeps the time of an access without seek and transfer from falling below 0.6 turns of the platter, as on the
 //! measured drives.
 //!
 //! A request to an idle disk takes longer than one to a busy disk by the round trip between the tracing point and the
@@ -101,7 +101,7 @@ pub(crate) fn capacity(traces: &[IsolatedTrace]) -> Option<Sectors> {
 pub(crate) fn fit(traces: &[IsolatedTrace], capacity: Sectors) -> Option<FittedDisk> {
     // On one drive the simulation alternates between VMs more often than real VMs do. Far seeks that are too short
     // compensate for that: with those of measured drives the lab's reads are forecast 11.4 % off instead of 9.4 %
-    // (docs/VALIDATION.md).
+    // (docs/validation/forecasts.md).
     fit_to(traces.iter().map(samples::samples).collect(), capacity, FarSeeks::FromShortSeeks)
 }
 

@@ -1,7 +1,7 @@
 //! The drive model of the fitted disk ([`super::fit`]).
 //!
 //! The model draws the class and the residual of each request as the fit describes, and destages the write cache
-//! between requests. The place of an address in the turn is not known, but the same address always gets the same place.
+//! between requests. The rotational position of an address is not known, but each address always gets the same one.
 //! Schedulers that order by position (`satf`) therefore find a consistent platter.
 
 use std::ops::Range;

@@ -10,7 +10,7 @@ use crate::twin::device::disk::regression::SAMPLES_MIN;
 
 /// Times are steady if the 90 % quantile exceeds the 10 % quantile by less than this share of the longest hit without
 /// sectors. Set by judgement; not varied. Without the rule the lab's reads were forecast 10.5 % off
-/// (docs/VALIDATION.md).
+/// (docs/validation/forecasts.md).
 const STEADY_SPREAD_BOUND: f64 = 0.25;
 
 /// The bounds of times below which sequential reads are hits.

@@ -4,11 +4,11 @@
 //!    was dispatched. A choice is decisive if reads and writes both waited and the oldest of one kind is clearly older
 //!    than the oldest of the other.
 //! 2. `inference` follows every candidate policy through all choices. After each choice the policy's state is set by
-//!    the request that the device really dispatched. The policy with the fewest wrong choices wins. A simpler policy
-//!    wins unless another is clearly better.
+//!    the request that the device really dispatched. The simplest policy wins, unless another explains clearly more
+//!    choices (sign test).
 //!
 //! The policy is *sure* if every other candidate is clearly worse. A queue length that never occurred excludes no
-//! policy: a drain of writes from some number of waiting writes on shows only if that many writes waited.
+//! policy: a drain that begins at n waiting writes can be detected only if n writes waited.
 //!
 //! Only five outcomes are known: first come first served, reads first, reads first with a drain of writes, weighted
 //! turns, and unknown. Orders by address or by deadline are not inferred; they come out as unknown.

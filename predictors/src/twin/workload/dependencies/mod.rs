@@ -9,18 +9,19 @@
 //!
 //! Three files have a step each:
 //!
-//! - `candidates`: the events that a request may depend on. These are the previous arrival of its process and up to
-//!   eight completions of every process since then.
-//! - `correlogram`: for each pair of processes p and q, it counts how often an arrival of p follows a completion of q
-//!   after each time. The *likelihood ratio* of a time is this count over the count expected by chance. Think times
-//!   repeat and make a peak; processes that do not wait for one another give a flat line.
+//! - `candidates`: the events that a request may depend on. These are the previous arrival of its process and, of each
+//!   process, the latest eight completions since then.
+//! - `correlogram`: per pair of processes p and q, a histogram of the times from q's completions to p's arrivals. The
+//!   *likelihood ratio* is a count over its expectation by chance. Think times repeat and make a peak; processes that
+//!   do not wait for one another give a flat line.
 //! - `batches`: a process that goes on when a whole batch has completed depends on the batch.
 //!
-//! `choose` in this file stands between the last two: the dependency of a request is the candidate with the highest
-//! likelihood ratio. Completions of the same process come first, unless another process has a far higher ratio.
+//! `choose`, in this file, runs between `correlogram` and `batches`: the dependency of a request is the candidate with
+//! the highest likelihood ratio. Completions of the same process come first, unless another process has a far higher
+//! ratio.
 //!
 //! *Write-back* are the writes that the kernel sends later from the page cache: no process waits for them. If there are
-//! few of them for each synchronous write or flush, each batch of write-back depends on the latest synchronous write or
+//! at most four of them for each synchronous write or flush, each batch of write-back depends on the latest synchronous write or
 //! flush that has completed. Otherwise write-back depends on a timer, as with programs that only fill the page cache.
 //!
 //! A flush may complete together with an outstanding write (`flushes`). The kernel's journal may also keep a process
