@@ -106,6 +106,27 @@ fn help_has_groups_and_examples() {
 }
 
 #[test]
+fn option_without_effect_is_refused_with_what_it_needs() {
+    for (arguments, said) in [
+        (
+            &["compare", "mail.parquet", "--pacing", "closed", "--seed", "7"][..],
+            "--seed has no effect without --workload",
+        ),
+        (&["compare", "mail.parquet", "--guest-cache", "1g"], "--guest-cache has no effect without --workload"),
+        (&["compare", "mail.parquet", "--interval", "5s"], "--interval has no effect without --series or --stack"),
+        (
+            &["compare", "mail.parquet", "--until", "last"],
+            "--until has no effect without --per-vm or --series or --stack",
+        ),
+        (&["compare", "mail.parquet", "--size", "900x700"], "--size has no effect without --output"),
+        (&["stat", "mail.parquet", "--interval", "5s"], "--interval has no effect without --series"),
+    ] {
+        let (code, message) = program::failure(arguments);
+        assert!(code == 2 && message.contains(said), "{arguments:?}: {message}");
+    }
+}
+
+#[test]
 fn exit_code_is_the_same_if_nobody_reads_standard_error() {
     let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin("iocast"));
     let mut child = command.args(["stat", "nowhere.parquet"]).stderr(std::process::Stdio::piped()).spawn().unwrap();

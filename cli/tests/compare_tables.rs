@@ -40,9 +40,11 @@ fn comparison_begins_with_its_answer() {
     };
     let p99 = best(&|run| run["read"]["response_percentiles_ns"]["p99"].as_f64().unwrap());
     let throughput = best(&|run| -run["all"]["bytes_per_s"].as_f64().unwrap());
-    let lines: Vec<&str> = text.lines().collect();
+    let answer = text[..text.find("Response times").unwrap()].replace("\n", " ").replace(". ", ".\n");
+    let lines: Vec<&str> = answer.lines().collect();
     assert!(lines[0].starts_with(&format!("Reads, p99: {p99} is best with ")), "{text}");
     assert!(lines[1].starts_with(&format!("Throughput: {throughput} is best with ")), "{text}");
+    assert!(lines[1].ends_with("; a few percent on one trace are no finding."), "{text}");
     assert!(
         lines[2].starts_with("Cost of cats beside deadline: writes, p99 15.9 times (3.79s instead of 239ms)"),
         "{text}"
@@ -79,8 +81,15 @@ fn bfq_knows_whether_the_drive_turns() {
         (&ssd["scheduler"]["settings"]["rotational"], ssd["notes"].to_string().contains("SSD")),
         (&"off".into(), false)
     );
-    let given = on(&["--drive", "sata-7200", "--schedulers", "none,bfq"]);
-    assert!(given["notes"].to_string().contains("Linux has bfq:rotational=on"), "{given}");
+    let plain = on(&["--drive", "sata-7200", "--schedulers", "none,bfq"]);
+    assert_eq!(
+        (&plain["scheduler"]["settings"]["rotational"], &plain["scheduler"]["name"]),
+        (&"on".into(), &"bfq:rotational=on".into())
+    );
+    // Where the tunable is compared, it stays as given.
+    let both = on(&["--drive", "sata-7200", "--schedulers", "bfq:rotational=on,bfq"]);
+    assert_eq!(both["scheduler"]["settings"]["rotational"], "off");
+    assert!(both["notes"].to_string().contains("Linux has bfq:rotational=on"), "{both}");
 }
 
 #[test]
@@ -91,6 +100,7 @@ fn tunables_do_not_hide_the_baseline() {
         json(&[&given, rest].concat())["baseline"].as_str().unwrap().to_owned()
     };
     assert_eq!(baseline("kyber,mq-deadline:fifo_batch=1", &[]), "mq-deadline:fifo_batch=1");
+    assert_eq!(baseline("deadline:fifo_batch=1,mq-deadline", &[]), "mq-deadline", "one as it is, if there is any");
     let both = "mq-deadline:fifo_batch=1,mq-deadline";
     assert_eq!(baseline(both, &["--baseline", "mq-deadline"]), "mq-deadline");
     assert_eq!(baseline(both, &["--baseline", "mq-deadline:fifo_batch=1"]), "mq-deadline:fifo_batch=1");
@@ -111,6 +121,13 @@ fn several_drives_are_answered_one_by_one() {
     for (answer, drive) in answers.iter().zip(["cheetah-15k4", "sata-7200"]) {
         assert_eq!(answer.matches(drive).count(), 2, "both sides are on this drive: {answer}");
     }
+    // A line without a winner names the drive, and costs are said where nothing else differs.
+    let nvme = ["--drive", "nvme-ssd", "--drive", "sata-7200", "--schedulers", "none,bfq:rotational=on"];
+    let web = sample("web.parquet");
+    let text = stdout(&[&["compare", &web, "--pacing", "closed", "--limit", "9000"], &nvme[..]].concat());
+    let text = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(text.contains("On nvme-ssd: ") && text.contains("no difference above 1 %"), "{text}");
+    assert!(text.contains("IOPS and MB/s are set by the think times of the trace; compare response times"), "{text}");
     // With one scheduler the choice is between the drives.
     assert!(on("fifo").lines().next().unwrap().contains("cheetah-15k4 fifo is best"), "{}", on("fifo"));
 }
@@ -166,6 +183,9 @@ fn schedulers_without_a_choice_are_named() {
     let said =
         |text: String| text.split_whitespace().collect::<Vec<&str>>().join(" ").contains("so that it had no choice");
     assert!(said(stdout(&fast)));
+    // Also if it holds for one of several.
+    let disk = ["compare", &sample("mail.parquet"), "--pacing", "closed", "--limit", "3000", "--drive", "sata-7200"];
+    assert!(said(stdout(&[&disk[..], &["--schedulers", "mq-deadline,bfq"]].concat())));
     assert!(!said(stdout(&["compare", &sample("mail.parquet"), "--pacing", "closed", "--limit", "3000"])));
 }
 

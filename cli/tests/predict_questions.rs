@@ -31,7 +31,7 @@ fn answer_comes_after_the_questions_and_baselines_are_marked() {
         "Which other VMs ran alone on this device? Add the trace of each with --also",
         "mail, web together, forecast by twin (recommended; its intervals should hold 90 % of true values)",
         "mail with web",
-        "Alone: rates",
+        "Alone, as traced: rates",
     ];
     assert!(order.map(at).is_sorted(), "{printed}");
     // The answer holds the twin's figures of the JSON, with a unit that fits.
@@ -92,6 +92,9 @@ fn traces_of_different_length_are_asked_about() {
     let asked = missing(&[]);
     assert!(asked.contains("The trace of short covers 20.0s") && asked.contains("Add --end 20s"), "{asked}");
     assert!(!missing(&["--end", "20s"]).contains("after their traces end"));
+    // Both options count from the first arrival, so that the window is 15 s long.
+    let asked = missing(&["--start", "5s"]);
+    assert!(asked.contains("The trace of short covers 15.0s") && asked.contains("Add --end 20s"), "{asked}");
 }
 
 #[test]

@@ -321,7 +321,8 @@ fn unmeasurable_inputs_are_refused() {
     std::fs::write(&empty, "").unwrap();
     let (code, message) = failure(&["stat", &empty.display().to_string()]);
     assert!(code == 1 && message.contains("the input is empty"), "{message}");
-    let (code, message) = failure(&["stat", &capture("virtio-mail"), "--interval", "10us"]);
+    let unwritten = folder.path().join("series.parquet").display().to_string();
+    let (code, message) = failure(&["stat", &capture("virtio-mail"), "--series", &unwritten, "--interval", "10us"]);
     assert_eq!((code, message.as_str()), (2, "iocast: --interval is at least 1ms\n"));
     let (code, message) = failure(&["stat", &capture("virtio-mail"), "--from", "blktrase"]);
     assert!(code == 1 && message.contains("there is no format `blktrase`"), "{message}");

@@ -126,6 +126,7 @@ impl<S: Scheduler> Stage<S> {
         observer: &mut O,
         done: &mut Vec<Arrival>,
     ) {
+        self.ask_again();
         let id = self.requests.put(request);
         observer.arrived(now, id, &request);
         let mut request = request;
@@ -336,7 +337,6 @@ impl<S: Scheduler> Stage<S> {
 
     /// Inserts a request into the scheduler, unless it can be merged into a waiting one.
     fn enqueue<O: Observer>(&mut self, now: Timestamp, id: RequestId, observer: &mut O) {
-        self.ask_again();
         let request = self.requests[id].request;
         if self.limits.merge {
             if request.operation.moves_data() && self.merge_into_waiting(now, id, &request, observer) {

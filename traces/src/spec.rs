@@ -173,6 +173,17 @@ pub enum SpecError {
     /// Not of the form `name:tunable=value,…`.
     #[error("`{0}` is not of the form name:tunable=value,tunable=value")]
     Syntax(String),
+    /// A tunable is given twice.
+    #[error("`{part}` gives the tunable `{name}` twice")]
+    Twice {
+        /// The part, as given.
+        part: String,
+        /// The tunable.
+        name: String,
+    },
+    /// There is an empty name in a list.
+    #[error("`{0}` has a comma with nothing behind or before it")]
+    EmptyName(String),
     /// There is no such part.
     #[error("unknown {kind} `{name}`{}", hint_or_list(near, kind))]
     UnknownName {
@@ -227,8 +238,11 @@ impl FromStr for Spec {
         let mut given: Vec<(String, String)> = Vec::new();
         for setting in rest.into_iter().flat_map(|rest| rest.split(',')) {
             let (key, value) = setting.split_once('=').ok_or_else(syntax)?;
-            if key.is_empty() || value.is_empty() || given.iter().any(|(k, _)| k == key) {
+            if key.is_empty() || value.is_empty() {
                 return Err(syntax());
+            }
+            if given.iter().any(|(known, _)| known == key) {
+                return Err(SpecError::Twice { part: text.to_owned(), name: key.to_owned() });
             }
             given.push((key.to_owned(), value.to_owned()));
         }
@@ -244,6 +258,9 @@ impl FromStr for Spec {
 pub fn parse_list(text: &str) -> Result<Vec<Spec>, SpecError> {
     let mut pieces: Vec<String> = Vec::new();
     for piece in text.split(',').map(str::trim) {
+        if piece.is_empty() {
+            return Err(SpecError::EmptyName(text.to_owned()));
+        }
         let is_setting = piece.split_once('=').is_some_and(|(key, _)| !key.contains(':'));
         match pieces.last_mut() {
             Some(last) if is_setting && last.contains(':') => {
@@ -436,7 +453,7 @@ mod tests {
                 "deadline:mixed=`10x52ms` is not counts with times such as 10/5x80ms/30ms+5/10x45ms/60ms, or none",
             ),
             ("deadline:", "`deadline:` is not of the form name:tunable=value,tunable=value"),
-            ("deadline:a=1,a=2", "`deadline:a=1,a=2` is not of the form name:tunable=value,tunable=value"),
+            ("deadline:a=1,a=2", "`deadline:a=1,a=2` gives the tunable `a` twice"),
         ] {
             assert_eq!(resolve(text).unwrap_err().to_string(), message);
         }
@@ -447,7 +464,10 @@ mod tests {
         let specs = parse_list("fifo,deadline:fifo_batch=8,writes_starved=4,cats").unwrap();
         assert_eq!(specs.iter().map(|s| s.name.as_str()).collect::<Vec<_>>(), ["fifo", "deadline", "cats"]);
         assert_eq!(specs[1].given.len(), 2);
-        assert!(parse_list("fifo,,cats").is_err());
+        for list in ["fifo,,cats", "fifo,"] {
+            let said = parse_list(list).unwrap_err().to_string();
+            assert_eq!(said, format!("`{list}` has a comma with nothing behind or before it"));
+        }
     }
 
     #[test]

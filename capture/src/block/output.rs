@@ -54,22 +54,12 @@ impl Output {
     /// Such files exist, or the destination is no file.
     pub(super) fn check_free(&self, force: bool) -> Result<(), CaptureError> {
         let refuse = |why: String| CaptureError::Output { path: self.name(), why };
-        let Some(stem) = self.file() else {
+        if self.file().is_none() {
             return Err(refuse(
                 "a raw capture consists of several files; give the beginning of their names".to_owned(),
             ));
-        };
-        let folder = stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let name = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        let belongs = |found: &str| {
-            let rest = found.strip_prefix(&name)?;
-            [".trace_raw.", ".blktrace.", ".formats", ".capture.json"].iter().find(|part| rest.starts_with(**part))
-        };
-        for entry in std::fs::read_dir(folder).map_err(|error| CaptureError::io(folder, error))?.flatten() {
-            let path = entry.path();
-            if belongs(&entry.file_name().to_string_lossy()).is_none() {
-                continue;
-            }
+        }
+        for path in self.raw_files()? {
             if !force {
                 return Err(refuse(format!("{} exists; --force overwrites it", path.display())));
             }
@@ -77,6 +67,28 @@ impl Output {
             removed.map_err(|error| CaptureError::io(&path, error))?;
         }
         Ok(())
+    }
+
+    /// The files of a raw capture with this name, in the order of their names; none if the destination is no file.
+    ///
+    /// # Errors
+    /// The folder cannot be read.
+    pub(super) fn raw_files(&self) -> Result<Vec<PathBuf>, CaptureError> {
+        let Some(stem) = self.file() else { return Ok(Vec::new()) };
+        let folder = stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let name = stem.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let belongs = |found: &str| {
+            let rest = found.strip_prefix(&name)?;
+            [".trace_raw.", ".blktrace.", ".formats", ".capture.json"].iter().find(|part| rest.starts_with(**part))
+        };
+        let mut files = Vec::new();
+        for entry in std::fs::read_dir(folder).map_err(|error| CaptureError::io(folder, error))?.flatten() {
+            if belongs(&entry.file_name().to_string_lossy()).is_some() {
+                files.push(stem.with_file_name(entry.file_name()));
+            }
+        }
+        files.sort();
+        Ok(files)
     }
 
     /// Refuses a file on a traced device.

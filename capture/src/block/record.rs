@@ -17,7 +17,7 @@ use super::error::CaptureError;
 use super::limits::{RateLimit, StopLimits, pause};
 use super::merge::{RecordMerger, add_losses};
 use super::options::{CaptureOptions, CaptureProgress};
-use super::output::Output;
+use super::output::{self, Output};
 use super::store::{StoreOutcome, TraceStore};
 use super::summary::{CaptureSummary, StopReason};
 use super::supervisor::Supervisor;
@@ -54,6 +54,13 @@ pub fn record(
         if !options.allow_self_capture {
             raw.check_apart(&options.devices)?;
         }
+    }
+    if let Some((file, free)) = options.output.file().and_then(|file| Some((file, output::free_bytes(file)?)))
+        && free < options.free_bytes
+    {
+        let (free, least) = (free >> 20, options.free_bytes >> 20);
+        let why = format!("{free} MiB are free there, fewer than the {least} MiB of --min-free; name another folder");
+        return Err(CaptureError::Output { path: file.to_owned(), why });
     }
     let setup = BackendSetup {
         devices: options.devices.clone(),
@@ -441,7 +448,10 @@ impl<'a> Capture<'a> {
         let path = backends::tracefs::with_ending(&self.options.output.name(), ".capture.json");
         let text = serde_json::to_string_pretty(meta).unwrap_or_default();
         std::fs::write(&path, text).map_err(|error| CaptureError::io(&path, error))?;
-        Ok(StoreOutcome { bytes, files: vec![path], failure: None })
+        let mut files = self.options.output.raw_files()?;
+        files.retain(|file| *file != path);
+        files.push(path);
+        Ok(StoreOutcome { bytes, files, failure: None })
     }
 }
 

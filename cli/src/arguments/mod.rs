@@ -23,7 +23,9 @@ mod stat;
 mod validate;
 mod workloads;
 
-use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
+use clap::error::ErrorKind;
+use clap::parser::ValueSource;
+use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use traces::results::statistics::STAGES;
 
 pub use calibrate::{Calibrate, DriveCache};
@@ -61,7 +63,12 @@ impl Cli {
     /// Parses the command line. Adds the short names that differ between subcommands: `--from` is a time where a trace
     /// is replayed, and a format where a trace is converted or measured.
     pub fn parse_arguments() -> Cli {
-        Cli::from_arg_matches(&Cli::command_line().get_matches()).unwrap_or_else(|error| error.exit())
+        let mut command = Cli::command_line();
+        let matches = command.get_matches_mut();
+        if let Some(problem) = without_effect(&command, &matches) {
+            command.error(ErrorKind::MissingRequiredArgument, problem).exit();
+        }
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
     }
 
     /// The command line, complete with what depends on the subcommand.
@@ -83,6 +90,32 @@ impl Cli {
             .mut_subcommand("stat", |command| command.after_help(stages()));
         examples::explained(command)
     }
+}
+
+/// Options of subcommands that have an effect only with one of others. Their defaults count as not given, which the
+/// parser's own requirements do not see.
+const ONLY_WITH: &[(&[&str], &[&str], &[&str])] = &[
+    (&["compare"], &["seed", "guest-capacity", "guest-cache", "guest-journal"], &["workload"]),
+    (&["compare"], &["interval"], &["series", "stack"]),
+    (&["compare"], &["until"], &["per-vm", "series", "stack"]),
+    (&["replay"], &["until"], &["per-vm"]),
+    (&["compare", "place"], &["size"], &["output"]),
+    (&["stat"], &["interval"], &["series"]),
+];
+
+/// Names an option on the command line that has no effect there.
+fn without_effect(command: &clap::Command, matches: &ArgMatches) -> Option<String> {
+    let (name, matches) = matches.subcommand()?;
+    let subcommand = command.find_subcommand(name)?;
+    let is_given = |option: &&str| {
+        let argument = subcommand.get_arguments().find(|argument| argument.get_long() == Some(*option));
+        argument.is_some_and(|of| matches.value_source(of.get_id().as_str()) == Some(ValueSource::CommandLine))
+    };
+    ONLY_WITH.iter().filter(|(of, ..)| of.contains(&name)).find_map(|(_, options, others)| {
+        let given = options.iter().find(|option| is_given(option))?;
+        let others = (!others.iter().any(|other| is_given(&other))).then(|| others.join(" or --"))?;
+        Some(format!("--{given} has no effect without --{others}"))
+    })
 }
 
 #[derive(Debug, Subcommand)]

@@ -148,3 +148,9 @@ fn parse_data_unit(text: &str) -> Result<u32, String> {
         "expected bytes, sectors, or the size of a block: a power of two of at least 512 bytes".to_owned()
     })
 }
+
+/// Parses `5`, `5%`.
+pub fn parse_percent(text: &str) -> Result<f64, String> {
+    let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
+    percent.ok().filter(|percent| *percent > 0.0 && percent.is_finite()).ok_or("expected a number above 0".to_owned())
+}

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::reading::parse_percent;
 use super::{FreePacing, Reading};
 use crate::output_format::OutputFormat;
 
@@ -54,7 +55,8 @@ pub struct ValidateClosed {
     /// Scheduler with tunables
     #[arg(long, default_value = "none")]
     pub scheduler: String,
-    /// Most requests in flight at the drive [default: for a fitted drive the most in the trace, otherwise 32]
+    /// Most requests in flight at the drive [default: for a fitted drive the most in the trace, otherwise as many as the
+    /// drive's queue holds, as in `iocast compare`]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
     #[command(flatten)]
@@ -125,6 +127,9 @@ pub struct ValidateDecisions {
     /// capture) or recorded (at the times of the capture)
     #[arg(long, value_enum, default_value_t = FreePacing::Closed, requires = "free")]
     pub pacing: FreePacing,
+    /// End with code 3 if a smaller share of the decisions agrees
+    #[arg(long, value_parser = parse_percent, value_name = "PERCENT", conflicts_with = "free")]
+    pub min_agreement: Option<f64>,
     #[command(flatten)]
     pub reading: Reading,
     /// Number of differing decisions to print in the table (JSON holds all)

@@ -20,15 +20,15 @@ pub struct Workloads {
     )]
     pub workloads: Vec<String>,
     /// Seed of all random choices of the workloads
-    #[arg(long, requires = "workloads", default_value_t = 1, value_name = "N")]
+    #[arg(long, default_value_t = 1, value_name = "N")]
     pub seed: u64,
     /// Size of each guest's disk; guests of a description have sizes of their own [default: equal parts of the drive]
-    #[arg(long, requires = "workloads", value_parser = parse_sectors, value_name = "SIZE")]
+    #[arg(long, value_parser = parse_sectors, value_name = "SIZE")]
     pub guest_capacity: Option<Sectors>,
     /// Page cache of each guest, 0 for none; guests of a description have sizes of their own
-    #[arg(long, requires = "workloads", value_parser = parse_bytes, default_value = "65m", value_name = "SIZE")]
+    #[arg(long, value_parser = parse_bytes, default_value = "65m", value_name = "SIZE")]
     pub guest_cache: u64,
     /// Whether the guests' file systems keep a journal (ext3, ext4)
-    #[arg(long, requires = "workloads", value_enum, default_value_t = Switch::On, value_name = "on|off")]
+    #[arg(long, value_enum, default_value_t = Switch::On, value_name = "on|off")]
     pub guest_journal: Switch,
 }

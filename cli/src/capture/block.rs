@@ -53,7 +53,7 @@ pub fn run(arguments: &Block) -> Result<()> {
         rate: arguments.max_rate,
     };
     let summary = running::run(&options)?;
-    running::report(&summary, arguments.output_format, output != Output::Standard)
+    running::report(&summary, &options, arguments.output_format, output != Output::Standard)
 }
 
 /// The run with this backend and no other.

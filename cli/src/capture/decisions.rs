@@ -61,7 +61,7 @@ pub fn run(arguments: &arguments::Decisions) -> Result<()> {
     if summary.failure.is_none() && summary.events > 0 {
         eprintln!("iocast: iocast validate decisions {} --scheduler {scheduler}", stem.display());
     }
-    running::report(&summary, arguments.output_format, true)
+    running::report(&summary, &options, arguments.output_format, true)
 }
 
 /// Why the capture holds no decision; `None` at its first one.

@@ -50,8 +50,9 @@ fn show(progress: &CaptureProgress, is_terminal: bool) {
     }
 }
 
-/// Prints the summary on standard output, unless the trace went there, and warnings on standard error.
-pub fn report(summary: &CaptureSummary, format: OutputFormat, to_stdout: bool) -> Result<()> {
+/// Prints the summary on standard output, unless the trace went there, and warnings on standard error. Without a time
+/// limit an interrupt is the way to end a capture, and no failure.
+pub fn report(summary: &CaptureSummary, options: &CaptureOptions, format: OutputFormat, to_stdout: bool) -> Result<()> {
     eprintln!("iocast: captured by backend {}", summary.backend);
     if summary.lost_events > 0 {
         eprintln!("iocast: warning: {} events were lost; {}", summary.lost_events, remedy(summary));
@@ -66,16 +67,17 @@ pub fn report(summary: &CaptureSummary, format: OutputFormat, to_stdout: bool) -
             value["cpu_s_per_million_events"] = json!(summary.cpu_s_per_million_events());
             print_json(&value)?;
         }
-        (true, format) => print(&table(summary).render(format))?,
+        (true, format) => print(&table(summary, options.raw).render(format))?,
     }
     match (summary.stopped_by, &summary.failure) {
         (_, Some(failure)) => bail!("{failure}"),
-        (StopReason::Interrupted, None) => Err(Interrupted.into()),
+        (StopReason::Interrupted, None) if options.seconds.is_some() => Err(Interrupted.into()),
         (StopReason::DeviceGone, None) => {
             bail!("{} has vanished; the trace holds the requests until then", summary.devices.join(", "))
         }
         (StopReason::FreeSpace, None) => {
-            eprintln!("iocast: stopped: less than --min-free is left");
+            let place = options.output.name();
+            eprintln!("iocast: stopped: less than --min-free is left where {} is", place.display());
             Ok(())
         }
         (StopReason::Size, None) => {
@@ -96,7 +98,8 @@ fn remedy(summary: &CaptureSummary) -> String {
     }
 }
 
-fn table(summary: &CaptureSummary) -> Table {
+/// `is_raw`: requests are not counted, since events are stored as they are.
+fn table(summary: &CaptureSummary, is_raw: bool) -> Table {
     let mut rows = vec![
         ("backend", summary.backend.to_owned()),
         ("devices", summary.devices.join(", ")),
@@ -104,11 +107,15 @@ fn table(summary: &CaptureSummary) -> Table {
         ("lasted", format!("{:.3} s", summary.lasted_ns as f64 / 1e9)),
         ("events", summary.events.to_string()),
         ("I/Os that the kernel counted", summary.kernel_ios.map_or("-".to_owned(), |ios| ios.to_string())),
-        ("requests", summary.requests.to_string()),
         ("lost events", summary.lost_events.to_string()),
         ("written", bytes(summary.written_bytes)),
         ("CPU of the capture", format!("{:.3} s", summary.cpu_ns as f64 / 1e9)),
     ];
+    if !is_raw {
+        // After a failure, the error says how many are stored.
+        let name = if summary.failure.is_some() { "requests seen" } else { "requests" };
+        rows.insert(6, (name, summary.requests.to_string()));
+    }
     if let Some(cost) = summary.cpu_s_per_million_events() {
         rows.push(("CPU per million events", format!("{cost:.3} s")));
     }

@@ -6,6 +6,10 @@ use crate::units::{ratio, span, supported, three_digits};
 
 /// Differences below this share are called none.
 const EQUAL: f64 = 0.01;
+/// Schedulers that differ by less differ from trace to trace.
+const SMALL: f64 = 0.05;
+/// A figure over fewer requests says over how many.
+const FEW: u64 = 100;
 /// A class of requests or a VM pays if a figure is worse by at least this share.
 const COST: f64 = 0.1;
 /// The most costs that are named.
@@ -18,12 +22,15 @@ struct Figure {
     /// How the value reads, with its unit.
     text: String,
     more_is_better: bool,
+    /// The number of requests, if it is small.
+    few: Option<u64>,
 }
 
 impl Figure {
     fn throughput(name: &str, class: &ClassFigures) -> Figure {
         let value = class.bytes_per_s / 1e6;
-        Figure { name: name.to_owned(), value, text: format!("{} MB/s", three_digits(value)), more_is_better: true }
+        let text = format!("{} MB/s", three_digits(value));
+        Figure { name: name.to_owned(), value, text, more_is_better: true, few: None }
     }
 
     /// The 99th percentile of a class's response time, or the mean if too few requests support it.
@@ -34,14 +41,16 @@ impl Figure {
             (None, Some(mean)) => ("mean response", mean),
             (None, None) => return None,
         };
-        Some(Figure { name: format!("{name}, {which}"), value, text: span(value), more_is_better: false })
+        let few = (class.requests < FEW).then_some(class.requests);
+        Some(Figure { name: format!("{name}, {which}"), value, text: span(value), more_is_better: false, few })
     }
 
     /// The mean of a class's response time, where a percentile is compared beside it.
     fn mean(name: &str, class: &ClassFigures) -> Option<Figure> {
         supported(&class.response_percentiles_ns, class.requests, "p99")?;
         let value = class.response_time.mean_ns?;
-        Some(Figure { name: format!("{name}, mean response"), value, text: span(value), more_is_better: false })
+        let name = format!("{name}, mean response");
+        Some(Figure { name, value, text: span(value), more_is_better: false, few: None })
     }
 
     /// Says over how many requests it is, if it is compared with a figure over another number of them (`[own, others]`).
@@ -77,7 +86,13 @@ pub fn lines(comparison: &Comparison) -> Vec<String> {
     if drives.len() < 2 || drives.iter().all(|runs| runs.len() < 2) {
         return among(&runs, comparison.baseline.as_deref());
     }
-    drives.iter().filter(|runs| runs.len() > 1).flat_map(|runs| among(runs, comparison.baseline.as_deref())).collect()
+    // A line that names no run does not name the drive either.
+    let on_drive = |runs: &Vec<&Run>| {
+        let drive = runs[0].drive.clone();
+        let named = move |line: String| if line.contains(&drive) { line } else { format!("On {drive}: {line}") };
+        among(runs, comparison.baseline.as_deref()).into_iter().map(named)
+    };
+    drives.iter().filter(|runs| runs.len() > 1).flat_map(on_drive).collect()
 }
 
 /// The lines of some runs.
@@ -89,12 +104,17 @@ fn among(runs: &[&Run], baseline: Option<&str>) -> Vec<String> {
         |run| Figure::response("Writes", &run.write)
     };
     let mut lines = Vec::new();
-    let mut costs = Vec::new();
+    let (mut costs, mut any_winner) = (Vec::new(), false);
     for figure in [response, |run| Some(Figure::throughput("Throughput", &run.all))] {
         let Some((line, winner)) = ranked(runs, baseline, figure) else { continue };
         lines.push(line);
+        any_winner |= winner.is_some();
         let cost = winner.and_then(|(best, other)| cost(best, other));
         costs.extend(cost.filter(|cost| !costs.contains(cost)));
+    }
+    // Runs that nothing distinguishes so far may still differ in what they cost.
+    if let Some(base) = baseline.or(runs.first().copied()).filter(|_| !any_winner) {
+        costs.extend(runs.iter().filter(|run| !std::ptr::eq(**run, base)).filter_map(|run| cost(run, base)));
     }
     lines.extend(costs);
     lines
@@ -134,7 +154,16 @@ fn ranked<'a>(
     } else {
         format!(", {times} {}'s {}", other.scheduler.name, of_other.text)
     };
-    let line = format!("{}: {} is best with {}{equals}{compared}.", of_best.name, best.scheduler.name, of_best.text);
+    let small = if of_other.loss(of_best).is_some_and(|loss| loss < SMALL) && !compared.is_empty() {
+        "; a few percent on one trace are no finding"
+    } else {
+        ""
+    };
+    let few = of_best.few.map_or_else(String::new, |requests| format!(" over {requests} requests"));
+    let line = format!(
+        "{}: {} is best with {}{few}{equals}{compared}{small}.",
+        of_best.name, best.scheduler.name, of_best.text
+    );
     Some((line, Some((best, other))))
 }
 

@@ -15,8 +15,6 @@ use crate::scheduling::Scheduling;
 const OF_PAPERS: &str = "fifo,sstf,cscan,deadline,cats";
 /// The schedulers that are compared by default on other drives: those of Linux 6.
 const OF_LINUX: &str = "none,mq-deadline,kyber,bfq";
-/// The same on drives that turn, as Linux sets them there.
-const OF_LINUX_SPINNING: &str = "none,mq-deadline,kyber,bfq:rotational=on";
 /// The baselines by default, the first that is compared.
 const BASELINES: [&str; 2] = ["deadline", "mq-deadline"];
 
@@ -113,10 +111,11 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
     let built = drive_models::build(drive).map_err(UsageError::from_display)?;
     let specs = match (&arguments.schedulers, stacks.is_empty()) {
         (None, true) if drive.name.starts_with("cheetah") => schedulers(OF_PAPERS)?,
-        (None, true) => schedulers(if built.model.is_rotational { OF_LINUX_SPINNING } else { OF_LINUX })?,
+        (None, true) => schedulers(OF_LINUX)?,
         (None, false) => Vec::new(),
         (Some(list), _) => schedulers(list)?,
     };
+    let specs = if built.model.is_rotational { as_on_disks(specs) } else { specs };
     if stacks.is_empty() {
         let limits = arguments.replaying.stage.limits(built.queue_depth());
         let stage = |scheduler| Candidate::new(Scheduling::Stage { scheduler, limits }, 0, false);
@@ -150,7 +149,14 @@ pub fn baseline(given: Option<&str>, candidates: &[Candidate]) -> Result<Option<
         let labelled = candidates.iter().find(|candidate| candidate.label == name);
         labelled.or_else(|| candidates.iter().find(|candidate| is(candidate, name))).map(|found| found.label.clone())
     };
-    let Some(name) = given else { return Ok(BASELINES.into_iter().find_map(find)) };
+    let Some(name) = given else {
+        // One with tunables of its own is only the baseline if none is without.
+        let as_it_is = |name: &&str| {
+            candidates.iter().any(|candidate| candidate.scheduler().is_some_and(|spec| spec.to_string() == **name))
+        };
+        let plain = BASELINES.into_iter().find(as_it_is);
+        return Ok(plain.into_iter().chain(BASELINES).find_map(find));
+    };
     let labels: Vec<&str> = candidates.iter().map(|candidate| candidate.label.as_str()).collect();
     let kind = if candidates.iter().all(|candidate| candidate.compares_stack) { "stacks" } else { "schedulers" };
     let unknown =
@@ -176,6 +182,19 @@ fn schedulers(list: &str) -> Result<Vec<Spec>> {
         schedulers::build(spec).map_err(UsageError::from_display)?;
     }
     Ok(specs)
+}
+
+/// The schedulers as Linux sets them on a disk that turns: bfq knows of that, unless its tunable is given to any of them.
+fn as_on_disks(mut specs: Vec<Spec>) -> Vec<Spec> {
+    const ROTATIONAL: &str = "rotational";
+    let is_bfq = |spec: &Spec| schedulers::registry::find(&spec.name).is_ok_and(|entry| entry.name == "bfq");
+    let is_given = |spec: &Spec| spec.given.iter().any(|(name, _)| name == ROTATIONAL);
+    if !specs.iter().any(|spec| is_bfq(spec) && is_given(spec)) {
+        for spec in specs.iter_mut().filter(|spec| is_bfq(spec)) {
+            spec.given.push((ROTATIONAL.to_owned(), "on".to_owned()));
+        }
+    }
+    specs
 }
 
 /// A shipped stack's name, a file's name without its folder and ending, or the schedulers of a line.

@@ -138,8 +138,11 @@ fn block<'a>(
     row("IOPS", &|c| number(Some(c.iops)));
     row("MB/s", &|c| number(Some(c.bytes_per_s / 1e6)));
     row("sectors/ms", &|c| number(Some(c.sectors_per_ms)));
-    row("mean seek, sectors", &|c| number(c.seek_distance_mean_sectors));
-    row("cache hits, %", &|c| number(c.cache_hit_share.map(|share| share * 100.0)));
+    // Drives without an arm have no cache of tracks either.
+    if classes.iter().any(|class| class.seek_distance_mean_sectors.is_some_and(|seek| seek > 0.0)) {
+        row("mean seek, sectors", &|c| number(c.seek_distance_mean_sectors));
+        row("cache hits, %", &|c| number(c.cache_hit_share.map(|share| share * 100.0)));
+    }
     let table = Table { title: title.to_owned(), header: header(comparison), rows, text_columns: 1 };
     text.push_str(&table.render(format));
     text.push('\n');
@@ -162,8 +165,8 @@ fn run_table(comparison: &Comparison) -> Table {
     row("drive busy, %", &|run| number(Some(run.queue.drive_utilisation * 100.0)));
     row("offered load", &|run| number(run.offered_load));
     if let Some(baseline) = &comparison.baseline {
-        row(&format!("mean response / {baseline}"), &|run| number(run.ratio.and_then(|r| r.response_time_mean)));
-        row(&format!("p99 response / {baseline}"), &|run| number(run.ratio.and_then(|r| r.response_time_p99)));
+        row(&format!("R+W mean / {baseline}"), &|run| number(run.ratio.and_then(|r| r.response_time_mean)));
+        row(&format!("R+W p99 / {baseline}"), &|run| number(run.ratio.and_then(|r| r.response_time_p99)));
         row(&format!("throughput / {baseline}"), &|run| number(run.ratio.and_then(|r| r.throughput)));
     }
     Table { title: "Queues and ratios".to_owned(), header: header(comparison), rows, text_columns: 1 }

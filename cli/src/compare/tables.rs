@@ -1,6 +1,6 @@
 //! A comparison for people: the answer, one line per scheduler, one line per VM; details on request; settings last.
 
-use traces::results::{ClassFigures, Comparison, Run, Status};
+use traces::results::{ClassFigures, Comparison, Part, Run, Status};
 
 use super::answer;
 use super::details::{self, header_name};
@@ -87,8 +87,8 @@ fn overview(comparison: &Comparison) -> Table {
     if runs.iter().any(|run| !run.vms.is_empty()) {
         title.push_str(", all VMs, over the whole replay");
     }
-    if let Some(baseline) = &comparison.baseline {
-        title.push_str(&format!("; × of the baseline {baseline}"));
+    if let Some(base) = base.filter(|base| base.status == Status::Comparable) {
+        title.push_str(&format!("; × of the baseline {}", base.scheduler.name));
     }
     let row =
         |run: &Run| std::iter::once(header_name(run)).chain(columns.iter().map(|column| (column.cell)(run))).collect();
@@ -158,19 +158,50 @@ fn marks(comparison: &Comparison) -> Vec<String> {
     }
     let mut lines: Vec<String> = said.into_iter().map(|(text, runs)| format!("{}: {text}", runs.join(", "))).collect();
     lines.extend(without_choice(&comparison.runs));
+    lines.extend(set_by_think_times(comparison));
+    lines.extend(comparison.provenance.drives.iter().filter_map(drawn));
     lines
+}
+
+/// If the drive was busy for less than this share of a closed replay, think times set its length.
+const BUSY_LITTLE: f64 = 0.75;
+
+/// The runs whose throughput is the trace's and not the drive's.
+fn set_by_think_times(comparison: &Comparison) -> Option<String> {
+    let is_closed = comparison.provenance.options.get("pacing").is_some_and(|pacing| pacing == "closed");
+    let busy = |run: &Run| run.queue.drive_utilisation;
+    let idle: Vec<&Run> = comparison.runs.iter().filter(|run| busy(run) < BUSY_LITTLE).collect();
+    let busiest = idle.iter().map(|run| busy(run)).fold(0.0, f64::max);
+    let names: Vec<&str> = idle.iter().map(|run| run.scheduler.name.as_str()).collect();
+    (is_closed && comparison.runs.len() > 1 && !idle.is_empty()).then(|| {
+        format!(
+            "{}: the drive was busy for at most {} % of the time, so that IOPS and MB/s are set by the think times of \
+             the trace; compare response times",
+            names.join(", "),
+            three_digits(100.0 * busiest)
+        )
+    })
+}
+
+/// Says that a drive draws its times.
+fn drawn(drive: &Part) -> Option<String> {
+    let (_, seed) = drive.settings.iter().find(|(name, _)| *name == "seed")?;
+    Some(format!(
+        "{}: its times are drawn (seed={seed}); repeat the comparison with other seeds before you trust a difference",
+        drive.name
+    ))
 }
 
 /// Below this share of dispatches with a choice, schedulers can hardly differ.
 const CHOICES_FEW: f64 = 0.01;
 
-/// The runs whose scheduler hardly ever had two requests to choose from, if that holds for at least two.
+/// The runs whose scheduler hardly ever had two requests to choose from.
 fn without_choice(runs: &[Run]) -> Option<String> {
     let share = |run: &Run| run.queue.choices as f64 / run.queue.dispatches.max(1) as f64;
     let few: Vec<&Run> = runs.iter().filter(|run| share(run) < CHOICES_FEW).collect();
     let most = few.iter().map(|run| share(run)).fold(0.0, f64::max);
     let names: Vec<&str> = few.iter().map(|run| run.scheduler.name.as_str()).collect();
-    (few.len() > 1).then(|| {
+    (!few.is_empty() && runs.len() > 1).then(|| {
         format!(
             "{}: at most {} % of the requests left the scheduler while another one waited, so that it had no choice; \
              a smaller --depth or a heavier load gives it one",

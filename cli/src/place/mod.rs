@@ -167,7 +167,7 @@ fn tell(
 ) -> Result<Placement> {
     let mut luns = Vec::new();
     let mut replayed: Vec<Option<Share>> = vec![None; plan.vms.len()];
-    let mut notes = Vec::new();
+    let (mut notes, mut scaled) = (Vec::new(), Vec::new());
     let progress = Progress::jobs("confirming", plan.luns.len() as u64);
     let done = progress.counter(0);
     for (index, lun) in plan.luns.iter().enumerate() {
@@ -192,6 +192,10 @@ fn tell(
             }
         };
         let vms = members.iter().zip(&forecasts).map(vm).collect();
+        if members.len() > 1 {
+            let of = members.iter().zip(&forecasts);
+            scaled.extend(of.filter_map(|(&vm, forecast)| scaled_percentile(plan, vm, forecast)));
+        }
         let drive = lun.storage.as_ref().map(|storage| storage.drive.clone());
         let before = lun.storage.as_ref().map(|storage| storage.scheduling.to_string());
         luns.push(PlacedLun { lun: lun.name.clone(), drive, before, vms });
@@ -199,14 +203,18 @@ fn tell(
     drop(progress);
     let mut limits: Vec<StoredStanding> =
         placed.standings.iter().map(|standing| stored(plan, standing, replayed[standing.vm])).collect();
+    for vm in luns.iter().flat_map(|lun| &lun.vms) {
+        notes.extend(withdraw_unsupported(vm, &mut limits));
+    }
     limits.sort_by(|one, other| one.left().total_cmp(&other.left()));
-    notes.extend(luns.iter().flat_map(|lun| &lun.vms).filter_map(|vm| unsupported(vm, &limits)));
+    notes.extend(scaled);
     notes.extend((0..plan.vms.len()).flat_map(|vm| out_of_reach(plan, exact, vm)));
     notes.extend(groups.note());
     if plan.luns.iter().any(|lun| lun.storage.is_none()) {
         notes.push(
             "forecasts for a LUN without a drive are for the device on which the traces or profiles were recorded; \
-             nothing is replayed there"
+             nothing is replayed there, and rates count device requests (after merging), while those of a LUN with a \
+             drive count arrivals (before merging)"
                 .to_owned(),
         );
     }
@@ -227,13 +235,29 @@ fn tell(
     })
 }
 
-/// A note on a limit on a 99th percentile that too few reads support.
-fn unsupported(placed: &PlacedVm, limits: &[StoredStanding]) -> Option<String> {
+/// Takes back the figures of a limit on a 99th percentile that too few reads support, and says so. Nobody knows whether
+/// such a limit is kept.
+fn withdraw_unsupported(placed: &PlacedVm, limits: &mut [StoredStanding]) -> Option<String> {
     let name = place::Figure::ReadP99.name();
-    limits.iter().find(|limit| limit.vm == placed.vm && limit.figure == name)?;
+    let limit = limits.iter_mut().find(|limit| limit.vm == placed.vm && limit.figure == name)?;
     let reads = placed.replayed.unwrap_or(placed.forecast).reads;
-    (!supports_percentile(reads, "p99"))
-        .then(|| format!("{name} of {} rests on {reads} reads, too few to support it; give longer captures", placed.vm))
+    if supports_percentile(reads, "p99") {
+        return None;
+    }
+    (limit.forecast, limit.slack) = (None, -1.0);
+    (limit.replayed, limit.replayed_slack, limit.kept) = (None, None, None);
+    Some(format!("{name} of {} rests on {reads} reads, too few to support it; give longer captures", placed.vm))
+}
+
+/// A note on a limit on a 99th percentile for which the predictor has no forecast.
+fn scaled_percentile(plan: &Plan, vm: usize, forecast: &VmForecast) -> Option<String> {
+    let (vm, name) = (&plan.vms[vm], place::Figure::ReadP99.name());
+    (vm.limits().read_p99_ns.is_some() && forecast.reads.percentile("p99").is_none()).then(|| {
+        format!(
+            "{name} of {} is no forecast: the predictor has means only, and the p99 alone is scaled by their growth",
+            vm.name
+        )
+    })
 }
 
 /// The limits that a VM breaks even alone on the LUN that is best for it.

@@ -156,7 +156,7 @@ pub fn broken(placement: &Placement) -> Option<String> {
     let worst = match (first.replayed_slack, first.forecast) {
         (Some(slack), _) => format!("{what} is broken by {} % in the replay", three_digits(-100.0 * slack)),
         (None, Some(_)) => format!("the forecast breaks {what} by {} %", three_digits(-100.0 * first.slack)),
-        (None, None) => format!("there is no forecast of {what}"),
+        (None, None) => format!("nothing is known of {what}"),
     };
     let count = (broken.len(), placement.limits.len());
     Some(format!("no assignment that was found keeps all limits; {} of {} are not kept: {worst}", count.0, count.1))

@@ -24,7 +24,8 @@ pub fn render(predictions: &Predictions, format: OutputFormat) -> String {
         text.extend(intervals(pair, recommended, &predictions.alone).map(|table| table.render(format)));
         text.extend(said(pair, format));
     }
-    text.push(alone(&predictions.alone).render(format));
+    let is_replayed = predictions.pairs.iter().any(|pair| pair.truth.is_some());
+    text.push(alone(&predictions.alone, is_replayed).render(format));
     text.join("\n")
 }
 
@@ -170,7 +171,8 @@ fn overlapping(predictions: &Predictions) -> Option<String> {
     ))
 }
 
-fn alone(profiles: &[IsolationProfile]) -> Table {
+/// `is_replayed`: the figures are those of replays on a drive, and not those of the traces.
+fn alone(profiles: &[IsolationProfile], is_replayed: bool) -> Table {
     let row = |profile: &IsolationProfile| {
         let (reads, writes) = (&profile.reads, &profile.writes);
         let mut row = vec![profile.vm.clone()];
@@ -183,8 +185,17 @@ fn alone(profiles: &[IsolationProfile]) -> Table {
     };
     let header = ["VM", "reads/s", "read", "read finds", "writes/s", "write", "write finds", "busy, %"];
     Table {
-        title: "Alone: rates, mean response times (D2C), mean number of requests that one finds at the device"
-            .to_owned(),
+        title: match is_replayed {
+            true => {
+                "Alone on the drive: rates of arrivals (before merging), mean response times (Q2C), mean number of \
+                     requests that one finds at the drive"
+            }
+            false => {
+                "Alone, as traced: rates of device requests (after merging), mean device times (D2C), mean number \
+                      of requests that one finds at the device"
+            }
+        }
+        .to_owned(),
         header: header.map(str::to_owned).to_vec(),
         rows: profiles.iter().map(row).collect(),
         text_columns: 1,

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use replay::{Decisions, RecordedRun};
 use traces::Losses;
 use traces::events::{EventReader, Watch};
@@ -11,7 +11,7 @@ use traces::results::decisions::{Agreement, Choice};
 use traces::spec::Spec;
 
 use crate::arguments::ValidateDecisions;
-use crate::error::UsageError;
+use crate::error::{LimitsBroken, UsageError};
 use crate::output::{Table, print, print_json, width, wrapped};
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
@@ -60,9 +60,16 @@ pub fn run(arguments: &ValidateDecisions) -> Result<()> {
     warn_of(reader.losses());
     let agreement = decisions.finish().with_context(path)?;
     match arguments.output_format {
-        OutputFormat::Json => print_json(&agreement),
-        format => print(&render(&agreement, format, arguments.misses)),
+        OutputFormat::Json => print_json(&agreement)?,
+        format => print(&render(&agreement, format, arguments.misses))?,
     }
+    let (Some(least), Some(share)) = (arguments.min_agreement, agreement.agreement) else { return Ok(()) };
+    let percent = 100.0 * share;
+    ensure!(
+        percent >= least,
+        LimitsBroken(format!("{percent:.3} % of the decisions agree, fewer than --min-agreement {least} %"))
+    );
+    Ok(())
 }
 
 /// Warns of lost and skipped events: the scheduler never sees their requests among the waiting ones.
@@ -92,7 +99,10 @@ fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> Str
     let share = |share: Option<f64>| share.map_or(ABSENT.to_owned(), |share| format!("{:.3} %", share * 100.0));
     let header = ["scheduler", "decisions", "agreed", "agreement", "fifo's", "cscan's"];
     let figures = Table {
-        title: "Decisions with at least two candidates".to_owned(),
+        title:
+            "Decisions with at least two candidates; for comparison, how often the oldest (fifo) or the next sector \
+                (cscan) would have been right"
+                .to_owned(),
         header: header.map(str::to_owned).to_vec(),
         rows: vec![vec![
             agreement.scheduler.clone(),
@@ -111,7 +121,8 @@ fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> Str
     let races = agreement.misses.iter().filter(|miss| miss.is_race).count();
     let note = format!(
         "Of {} differing decisions, {races} would agree with the requests of at most 500 µs earlier or later, or a tick \
-         later. Where several CPUs dispatch at once, as with full load on several CPUs, the comparison does not hold.",
+         later. If few would, the scheduler or its tunables differ, or several CPUs dispatched at once; the comparison \
+         does not hold for such a capture (docs/capture.md says how to take one).",
         agreement.misses.len()
     );
     text.push_str(&format!("\n{}", wrapped(&note, width())));

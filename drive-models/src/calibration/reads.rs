@@ -20,7 +20,7 @@ pub enum ReadsError {
     /// Too few.
     #[error(
         "{usable} of {seen} requests are reads with a known time that had the device to themselves; a fit needs {READS_MIN}: \
-         give a trace with issue or arrival and completion times and little queueing, or measure the device (--device)"
+         give a trace with issue or arrival and completion times and little queueing"
     )]
     TooFew {
         /// Reads that could be used.

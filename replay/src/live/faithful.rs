@@ -53,9 +53,10 @@ impl<Src, Obs, Drv> LiveEnded<Src, Obs, Drv> {
             broken.push(format!("the issue-time error is {:.2} ms at p99", p99 as f64 / 1e6));
         }
         let drift = punctuality.drift_ns().zip(punctuality.drift_share());
-        if let Some((ns, share)) = drift.filter(|(ns, share)| *share > DRIFT_SHARE_MAX && *ns > LATE.as_ns() as f64) {
+        let is_large = |&(ns, share): &(f64, f64)| share.abs() > DRIFT_SHARE_MAX && ns.abs() > LATE.as_ns() as f64;
+        if let Some((ns, share)) = drift.filter(is_large) {
             let (ms, percent) = (ns / 1e6, share * 100.0);
-            broken.push(format!("the issue-time error grew by {ms:.2} ms, {percent:.2} % of the span"));
+            broken.push(format!("the issue-time error drifted by {ms:.2} ms, {percent:.2} % of the span"));
         }
         if self.held_back > 0 {
             broken

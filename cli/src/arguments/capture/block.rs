@@ -8,7 +8,7 @@ use clap::{Args, ValueEnum};
 use traces::quantity::{parse_bytes, parse_nanos};
 use traces::{Layer, Nanos};
 
-use crate::arguments::reading::parse_layer;
+use crate::arguments::reading::{parse_layer, parse_percent};
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
@@ -93,7 +93,8 @@ pub enum VmBy {
 /// Parses `10`, `10s`, `5min`.
 fn parse_seconds(text: &str) -> Result<Nanos, String> {
     let with_unit = if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') { "s" } else { "" };
-    parse_nanos(&format!("{text}{with_unit}")).map_err(|error| error.to_string())
+    let time = parse_nanos(&format!("{text}{with_unit}")).map_err(|error| error.to_string())?;
+    if time == Nanos::ZERO { Err("nothing can be recorded in no time".to_owned()) } else { Ok(time) }
 }
 
 /// Parses a size or a time; a bare number is bytes.
@@ -103,11 +104,6 @@ fn parse_rotate(text: &str) -> Result<Rotate, String> {
     }
     let time = parse_nanos(text).map_err(|_| "expected a size (1g) or a time (1h, 10min)".to_owned())?;
     Ok(Rotate::Time(std::time::Duration::from_nanos(time.as_ns())))
-}
-
-fn parse_percent(text: &str) -> Result<f64, String> {
-    let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
-    percent.ok().filter(|percent| *percent > 0.0 && percent.is_finite()).ok_or("expected a number above 0".to_owned())
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ mod measure;
 mod tables;
 
 use anyhow::{Context, Result, bail};
-use drive_models::calibration::{FITS, FitError, FitEvidence, TraceReads, dependence};
+use drive_models::calibration::{FITS, FitError, FitEvidence, ReadsError, TraceReads, dependence};
 use drive_models::{BuiltDrive, Profile, build_profile};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::{Engine, Limits, Stage};
@@ -24,7 +24,7 @@ use measure::{Measured, Recorded, Replayed};
 /// The value of --drive that asks for a drive fitted to the trace itself.
 const FIT: &str = "fit";
 
-/// The depth for a drive that is not fitted, without --depth: the size of the queue of a virtual disk or of SATA.
+/// The depth for a fitted drive without a depth of its own: the size of the queue of a virtual disk or of SATA.
 const DEPTH: u32 = 32;
 
 /// The result of one pass over the trace.
@@ -47,7 +47,10 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
     let name = || arguments.input.display().to_string();
     let has_flushes = pass.recorded.measured.operations[Operation::Flush as usize].requests() > 0;
     let (built, drive, depth) = match named {
-        Some(built) => (built, drive.to_string(), DEPTH),
+        Some(built) => {
+            let depth = built.queue_depth();
+            (built, drive.to_string(), depth)
+        }
         None => fitted(arguments, pass.reads, pass.end, has_flushes).with_context(name)?,
     };
     let depth = arguments.depth.unwrap_or(depth);
@@ -115,7 +118,12 @@ fn fitted(
     end: Sectors,
     has_flushes: bool,
 ) -> Result<(BuiltDrive, String, u32)> {
-    let reads = reads.finish()?;
+    let reads = match reads.finish() {
+        Err(error @ ReadsError::TooFew { .. }) => {
+            bail!("{error}; or name the drive with --drive, for a check without a fit")
+        }
+        reads => reads?,
+    };
     let origin = format!("half of the requests of {}, seed {}", arguments.input.display(), arguments.seed);
     let evidence = FitEvidence {
         reads: &reads,
