@@ -1,4 +1,4 @@
-//! Writes each dispatch of the scheduler as a line of tab-separated values.
+//! Writes each dispatch of the scheduler as a line of tab-separated values. docs/METHODOLOGY.md describes the columns.
 
 use std::io::{self, Write};
 

@@ -110,7 +110,7 @@ pub trait Scheduler: Send {
     fn waiting(&self) -> usize;
 
     /// How many of the requests sent so far were sent because they were expected to be served from
-    /// the drive's cache. A decision log marks the request after which the number has grown.
+    /// the drive's cache.
     fn predicted_hits(&self) -> u64 {
         0
     }

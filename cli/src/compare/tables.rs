@@ -164,7 +164,7 @@ fn marks(comparison: &Comparison) -> Vec<String> {
 }
 
 /// If the drive was busy for less than this share of a closed replay, think times set its length.
-const BUSY_LITTLE: f64 = 0.75;
+const BUSY_LITTLE: f64 = 0.5;
 
 /// The runs whose throughput is the trace's and not the drive's.
 fn set_by_think_times(comparison: &Comparison) -> Option<String> {
