@@ -21,7 +21,9 @@ pub fn write(comparison: &Comparison, files: &PictureFiles) -> Result<()> {
     let options = &comparison.provenance.options;
     let shown = ["pacing", "depth"].into_iter().filter_map(|name| Some(format!("{name} {}", options.get(name)?)));
     let caption = shown.chain([comparison.provenance.program.clone()]).collect::<Vec<String>>().join(", ");
-    let figure = BarsFigure { title: &title, caption: &caption, cells: &cells.iter().collect::<Vec<&Cell>>() };
+    let cells: Vec<&Cell> = cells.iter().collect();
+    let rows_apart = comparison.runs.len() > 1;
+    let figure = BarsFigure { title: &title, caption: &caption, cells: &cells, rows_apart };
     files.write(&figure)
 }
 
