@@ -143,7 +143,7 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
 /// A stack that cannot be read.
 pub fn stacks(arguments: &Compare) -> Result<Vec<String>> {
     let named = arguments.stack.stacks.iter().map(|text| StackSpec::of(text).map(|stack| called(&stack)));
-    Ok(named.collect::<Result<_, _>>().map_err(UsageError::from_display)?)
+    named.collect::<Result<_, _>>().map_err(UsageError::from_display)
 }
 
 /// The label of the baseline.
