@@ -55,7 +55,7 @@ impl Files {
     }
 
     /// The path of the file with this ending. The ending follows the whole stem, including its dots.
-    fn named(&self, ending: &str) -> PathBuf {
+    pub fn named(&self, ending: &str) -> PathBuf {
         let mut name = self.stem.clone().into_os_string();
         name.push(ending);
         PathBuf::from(name)

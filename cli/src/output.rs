@@ -121,6 +121,14 @@ pub fn wrapped(text: &str, width: usize) -> String {
     lines
 }
 
+/// States the files that were written, below a table; nothing in other formats or without files.
+pub fn written(files: &[String], format: OutputFormat) -> String {
+    if files.is_empty() || format != OutputFormat::Table {
+        return String::new();
+    }
+    format!("\n{}", wrapped(&format!("Written: {}", files.join(", ")), width()))
+}
+
 /// Prints to standard output.
 ///
 /// # Errors

@@ -25,12 +25,17 @@ impl PictureFiles {
         Ok(Some(PictureFiles { files, size: arguments.size }))
     }
 
-    /// Draws the picture.
+    /// Draws the picture, and appends the files' names to `written`.
     ///
     /// # Errors
     /// Nothing to draw; a file that cannot be written.
-    pub fn write(&self, drawing: &impl Drawing) -> Result<()> {
-        write(&self.files, drawing, self.size, &mut Vec::new())
+    pub fn write(&self, drawing: &impl Drawing, written: &mut Vec<String>) -> Result<()> {
+        write(&self.files, drawing, self.size, written)
+    }
+
+    /// The names of its files.
+    pub fn names(&self) -> [String; 2] {
+        ENDINGS.map(|ending| self.files.named(ending).display().to_string())
     }
 }
 

@@ -208,7 +208,9 @@ fn picture_of_a_comparison_is_written_and_not_overwritten() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("mail").display().to_string();
     let arguments = ["compare", &sample("mail.parquet"), "--pacing", "closed", "--limit", "1000", "-o", &stem];
-    stdout(&arguments);
+    let text = stdout(&arguments);
+    let written = text.split_once("\nWritten: ").unwrap_or_else(|| panic!("{text}")).1;
+    assert_eq!(written.split_whitespace().collect::<String>(), format!("{stem}.svg,{stem}.png"));
     let svg = std::fs::read_to_string(format!("{stem}.svg")).unwrap();
     for word in ["mail on cheetah-15k4", "pacing closed, depth 1, iocast", "reads, p99", "throughput", "cscan"] {
         assert!(svg.contains(word), "{word} is missing");
@@ -217,6 +219,57 @@ fn picture_of_a_comparison_is_written_and_not_overwritten() {
     assert!(std::fs::read(format!("{stem}.png")).unwrap().starts_with(b"\x89PNG"));
     let (_, message) = failure(&arguments);
     assert!(message.contains("exists; overwrite it with --force"), "{message}");
+}
+
+#[test]
+fn files_of_replays_are_named_below_the_tables_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let logs = folder.path().join("logs").display().to_string();
+    let mail = sample("mail.parquet");
+    let arguments = [
+        "compare",
+        &mail,
+        "--pacing",
+        "closed",
+        "--limit",
+        "500",
+        "--schedulers",
+        "fifo,sstf",
+        "--decision-log",
+        &logs,
+    ];
+    let written = stdout(&arguments).split_once("\nWritten: ").unwrap().1.split_whitespace().collect::<String>();
+    assert_eq!(written, format!("{logs}/0-fifo.tsv,{logs}/1-sstf.tsv"));
+    for format in ["json", "markdown"] {
+        let text = stdout(&[&arguments[..], &["--force", "--output-format", format]].concat());
+        assert!(!text.contains("Written"), "{text}");
+    }
+}
+
+#[test]
+fn overloaded_schedulers_are_named_where_the_picture_leaves_them_out() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("mail").display().to_string();
+    let mail = sample("mail.parquet");
+    let of = |schedulers| ["compare", &mail, "--limit", "2000", "--schedulers", schedulers];
+    let to = ["-o", &stem];
+    stdout(&[&of("mq-deadline,bfq")[..], &to].concat());
+    let svg = std::fs::read_to_string(format!("{stem}.svg")).unwrap();
+    for words in ["iocast 0.1.0; overloaded and left out: mq-deadline\n", "\nreads, p99, ms", "\nbfq\n"] {
+        assert!(svg.contains(words), "{words} is missing: {svg}");
+    }
+    // Nothing can be drawn if all are overloaded; the result is what it is without a picture.
+    let stem = folder.path().join("none").display().to_string();
+    for format in ["table", "json"] {
+        let without = stdout(&[&of("mq-deadline")[..], &["--output-format", format]].concat());
+        let with = [&of("mq-deadline")[..], &["-o", &stem, "--output-format", format]].concat();
+        let output = iocast().args(with).output().unwrap();
+        let warned = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.success() && warned.contains("all runs are overloaded"), "{warned}");
+        assert!(warned.contains(&format!("{stem}.svg and {stem}.png were not written")), "{warned}");
+        assert_eq!(String::from_utf8(output.stdout).unwrap(), without);
+        assert!(!Path::new(&format!("{stem}.svg")).exists());
+    }
 }
 
 #[test]

@@ -78,6 +78,11 @@ fn placement_is_confirmed_by_replay_and_drawn() {
     let elsewhere = &placed["interference_elsewhere"][0];
     assert_eq!((&placed["interference"]["lun"], &elsewhere["lun"]), (&json!("one"), &json!("two")));
     assert_ne!(elsewhere["left"], placed["interference"]["left"]);
+    assert!(!String::from_utf8(bytes).unwrap().contains("Written"));
+    let drawn = iocast().arg("place").arg(&path).arg("-o").arg(&stem).arg("--force").assert().get_output().clone();
+    let written = String::from_utf8(drawn.stdout).unwrap().split_once("\nWritten: ").unwrap().1.replace('\n', "");
+    let [svg, png] = ["svg", "png"].map(|ending| stem.with_extension(ending).display().to_string());
+    assert_eq!(written.replace(' ', ""), format!("{svg},{png}"));
     let (table, code) = printed(&path);
     // The code follows from the replay, whatever the forecast was.
     let kept = limits.iter().all(|limit| limit["kept"] == true);

@@ -33,6 +33,10 @@ fn captures_and_their_profiles_give_the_same_forecast() {
     let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
     let mut of_captures = json_of(&[&mail, &web, "-o", &stem]);
     let mut of_profiles = json_of(&[&format!("{stem}-mail.json"), &format!("{stem}-web.json")]);
+    let again = ["predict", &mail, &web, "--predictors", "isolation", "-o", &stem, "--force"];
+    let table = String::from_utf8(iocast().args(again).assert().success().get_output().stdout.clone()).unwrap();
+    let written = table.split_once("\nWritten: ").unwrap().1.split_whitespace().collect::<String>();
+    assert_eq!(written, format!("{stem}-mail.json,{stem}-web.json"));
     // All but one, which plays the captures themselves and says so.
     let twin = |result: &mut Value| result["pairs"][0]["predictors"].as_object_mut().unwrap().remove("twin").unwrap();
     assert!(twin(&mut of_captures)["total_read_iops"].as_f64().unwrap() > 0.0);

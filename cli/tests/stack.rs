@@ -73,6 +73,20 @@ fn schedulers_are_compared_in_the_hypervisor_of_a_stack() {
 }
 
 #[test]
+fn settings_and_picture_name_the_stacks() {
+    let folder = tempfile::tempdir().unwrap();
+    let stem = folder.path().join("stack").display().to_string();
+    let text = stdout(&["--stack", "xen-cfq", "--schedulers", "cfq-3.5,deadline", "-o", &stem]);
+    let text = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(text.contains("on cheetah-15k4, stack xen-cfq, pacing closed;"), "{text}");
+    let svg = std::fs::read_to_string(format!("{stem}.svg")).unwrap();
+    assert!(svg.contains("stack xen-cfq, pacing closed, iocast"), "{svg}");
+    let text = stdout(&["--stack", "bare", "--stack", "kvm-virtio"]);
+    let text = text.split_whitespace().collect::<Vec<&str>>().join(" ");
+    assert!(text.contains("on cheetah-15k4, stacks bare, kvm-virtio, pacing closed;"), "{text}");
+}
+
+#[test]
 fn whole_stacks_are_compared_side_by_side() {
     let line = "guest=deadline@depth=4/hypervisor=sfq@depth=8";
     let arguments = ["--stack", "bare", "--stack", "kvm-virtio", "--stack", line, "--baseline", "bare"];

@@ -2,24 +2,21 @@
 
 use plotters::coord::Shift;
 use plotters::element::Rectangle;
-use plotters::prelude::{Color, DrawingArea, DrawingBackend, RGBColor};
+use plotters::prelude::{Color, DrawingArea, RGBColor};
 use plotters::style::BLACK;
 use traces::results::reproduction::Cell;
 
 use crate::canvas::failed;
-use crate::canvas::{Drawing, PictureError};
+use crate::canvas::{Canvas, Drawing, PictureError};
 use crate::heading::{Mark, heading, legend, letters, whisker};
-use crate::panel::{Panel, beside, broken, centred};
-use crate::ticks::Scale;
+use crate::labels::in_lines;
+use crate::panel::{Panel, beside, centred};
+use crate::ticks::{Scale, axes, largest, with_axis};
 
 const PAPER: RGBColor = RGBColor(222, 222, 222);
 const OURS: RGBColor = RGBColor(70, 125, 185);
 /// The least height of a panel with its name, in heights of letters: lower ones stand beside one another.
 const LEAST_HEIGHT: u32 = 4;
-/// Panels do not share a scale on which the highest bar of one would be this many times lower than that of another.
-const HIDDEN: f64 = 40.0;
-/// Lines of a label below a group of bars at most.
-const LABEL_LINES_MAX: usize = 4;
 
 /// What the picture shows.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +27,8 @@ pub struct BarsFigure<'a> {
     pub caption: &'a str,
     /// Its cells.
     pub cells: &'a [&'a Cell],
+    /// Whether each row has a panel of its own even if the table has one column.
+    pub rows_apart: bool,
 }
 
 /// Values that share a scale.
@@ -44,11 +43,11 @@ impl BarsFigure<'_> {
     /// side by side, in a group for each unit.
     fn groups(&self) -> Vec<Group<'_>> {
         let column = self.cells.first().map(|cell| &cell.column);
-        let is_column = self.cells.iter().all(|cell| Some(&cell.column) == column);
+        let is_column = !self.rows_apart && self.cells.iter().all(|cell| Some(&cell.column) == column);
         let mut groups: Vec<Group<'_>> = Vec::new();
         for &cell in self.cells {
             let (of, label) = if is_column { (&cell.column, &cell.row) } else { (&cell.row, &cell.column) };
-            let name = format!("{of}, {}", cell.unit.replace("ms2", "ms²"));
+            let name = with_unit(of, &cell.unit);
             match groups.iter_mut().find(|group| group.name == name) {
                 Some(group) => group.bars.push((label, cell)),
                 None => groups.push(Group { name, bars: vec![(label, cell)] }),
@@ -81,6 +80,14 @@ impl BarsFigure<'_> {
     }
 }
 
+/// What a panel shows with its unit, unless its words have the unit already.
+fn with_unit(what: &str, unit: &str) -> String {
+    match what.split_whitespace().any(|word| word == unit) {
+        true => what.to_owned(),
+        false => format!("{what}, {}", unit.replace("ms2", "ms²")),
+    }
+}
+
 impl Group<'_> {
     fn values(&self) -> impl Iterator<Item = f64> + Clone {
         let ends = |cell: &Cell| [cell.paper, Some(cell.ours), cell.ci95.map(|[_, high]| high)].into_iter().flatten();
@@ -91,20 +98,16 @@ impl Group<'_> {
         self.bars.first().map(|(_, cell)| cell.unit.as_str())
     }
 
-    /// The scale of all `groups` of this one's unit and labels, so that their bars can be compared; its own if its bars
-    /// would be too low there.
-    fn scale(&self, groups: &[Group<'_>]) -> Scale {
-        let alike = |other: &&Group<'_>| other.unit() == self.unit() && other.labels().eq(self.labels());
-        let highest = |group: &Group<'_>| {
-            group.values().filter(|value| value.is_finite()).fold(0.0, |most: f64, value| most.max(value.abs()))
-        };
-        let each: Vec<f64> = groups.iter().filter(alike).map(highest).collect();
-        let (least, most) = each.iter().fold((f64::MAX, 0.0f64), |ends, high| (ends.0.min(*high), ends.1.max(*high)));
-        if least * HIDDEN < most {
-            return Scale::of_bars(self.values());
-        }
-        let all: Vec<f64> = groups.iter().filter(alike).flat_map(Group::values).collect();
-        Scale::of_bars(all.into_iter())
+    /// The scale that this one shares with other `groups` of its unit and labels, so that their bars can be compared;
+    /// and the number of that axis, 0 for that of the highest bar.
+    fn scale(&self, groups: &[Group<'_>]) -> (Scale, usize) {
+        let alike = groups.iter().filter(|other| other.unit() == self.unit() && other.labels().eq(self.labels()));
+        let alike: Vec<&Group<'_>> = alike.collect();
+        let axis_of = axes(&alike.iter().map(|group| largest(group.values())).collect::<Vec<f64>>());
+        let own = alike.iter().position(|other| other.name == self.name).map_or(0, |own| axis_of[own]);
+        let sharing = alike.iter().zip(&axis_of).filter(|(_, axis)| **axis == own);
+        let all: Vec<f64> = sharing.flat_map(|(group, _)| group.values()).collect();
+        (Scale::of_bars(all.into_iter()), own)
     }
 
     fn labels(&self) -> impl Iterator<Item = &str> {
@@ -112,12 +115,7 @@ impl Group<'_> {
     }
 
     /// Paper and ours of each cell within the panel.
-    fn draw<B: DrawingBackend>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        panel: Panel,
-        of_paper: bool,
-    ) -> Result<(), PictureError> {
+    fn draw<B: Canvas>(&self, area: &DrawingArea<B, Shift>, panel: Panel, of_paper: bool) -> Result<(), PictureError> {
         let each = f64::from(panel.right - panel.left) / self.bars.len() as f64;
         let base = panel.y(if panel.values.is_logarithmic { panel.values.low } else { 0.0 });
         // A pair of bars takes three fifths of its place.
@@ -143,7 +141,7 @@ impl Group<'_> {
 
 /// Draws groups one below the other between `left` and `right`, their labels below the last of those that
 /// have the same.
-fn stack<B: DrawingBackend>(
+fn stack<B: Canvas>(
     area: &DrawingArea<B, Shift>,
     (groups, all): (&[Group<'_>], &[Group<'_>]),
     [left, right]: [i32; 2],
@@ -152,7 +150,7 @@ fn stack<B: DrawingBackend>(
 ) -> Result<(), PictureError> {
     let letter = text as i32;
     let of_group = (bottom - top) / groups.len() as i32;
-    let axis = groups.iter().map(|group| beside(group.scale(all), of_group, text)).max().unwrap_or(0);
+    let axis = groups.iter().map(|group| beside(group.scale(all).0, of_group, text)).max().unwrap_or(0);
     let (left, right) = (left + axis as i32, right - letter);
     let is_last = |nth: usize| groups.get(nth + 1).is_none_or(|next| !next.labels().eq(groups[nth].labels()));
     let lines: Vec<Vec<Vec<String>>> = groups
@@ -160,8 +158,8 @@ fn stack<B: DrawingBackend>(
         .enumerate()
         .map(|(nth, group)| {
             let width = ((right - left) / group.bars.len() as i32 - letter / 2).max(1) as u32;
-            let labels = group.labels().filter(|_| is_last(nth));
-            labels.map(|label| broken(label, text, width).into_iter().take(LABEL_LINES_MAX).collect()).collect()
+            let labels: Vec<&str> = group.labels().filter(|_| is_last(nth)).collect();
+            in_lines(&labels, text, width)
         })
         .collect();
     let below = |nth: usize| -> i32 {
@@ -172,10 +170,9 @@ fn stack<B: DrawingBackend>(
     let height = ((bottom - top - labels) / groups.len() as i32).max(2 * letter);
     let mut down = top;
     for (nth, group) in groups.iter().enumerate() {
-        let values = group.scale(all);
+        let (values, axis) = group.scale(all);
         let panel = Panel { left, right, top: down + letter * 3 / 2, bottom: down + height, values };
-        let powers = if values.is_logarithmic { " (powers of ten)" } else { "" };
-        panel.frame(area, &format!("{}{powers}", group.name), text)?;
+        panel.frame(area, &with_axis(&group.name, values.is_logarithmic, axis), text)?;
         let of_paper = all.iter().flat_map(|group| &group.bars).any(|(_, cell)| cell.paper.is_some());
         group.draw(area, panel, of_paper)?;
         let each = f64::from(right - left) / group.bars.len() as f64;
@@ -189,7 +186,7 @@ fn stack<B: DrawingBackend>(
 }
 
 impl Drawing for BarsFigure<'_> {
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError> {
+    fn draw<B: Canvas>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError> {
         let groups = self.groups();
         let (width, height) = area.dim_in_pixel();
         let text = letters(width, height);
@@ -248,7 +245,7 @@ mod tests {
 
     fn svg(cells: &[Cell], size: Size) -> String {
         let cells: Vec<&Cell> = cells.iter().collect();
-        BarsFigure { title: "Table 2", caption: "a & b", cells: &cells }.svg(size).unwrap()
+        BarsFigure { title: "Table 2", caption: "a & b", cells: &cells, rows_apart: false }.svg(size).unwrap()
     }
 
     /// Left, top, right and bottom of each bar of a colour, but for the legend's.
@@ -331,6 +328,55 @@ mod tests {
     }
 
     #[test]
+    fn a_panel_of_small_values_has_a_finer_axis_and_says_so() {
+        let row = |row: &str, values: [f64; 2]| {
+            [("cats", values[0]), ("cfq", values[1])].map(|(column, ours)| cell([row, column, "ms"], None, ours, None))
+        };
+        let cells = [row("mean", [18.0, 9.0]), row("p99", [160.0, 40.0]), row("p95", [32.0, 16.0])].concat();
+        let text = svg(&cells, SIZE);
+        for name in ["\nmean, ms (finer axis)\n", "\np99, ms\n", "\np95, ms\n"] {
+            assert!(text.contains(name), "{name}: {text}");
+        }
+        let heights = bars(&text, OURS).iter().map(|bar| f64::from(bar[3] - bar[1])).collect::<Vec<f64>>();
+        assert!(heights[0] >= 0.95 * heights[2], "each of the two axes ends above its highest bar: {heights:?}");
+        assert!((heights[4] / heights[2] - 0.2).abs() < 0.05, "a fifth is still seen on the same axis: {heights:?}");
+    }
+
+    #[test]
+    fn without_a_legend_the_panels_begin_where_it_would_be() {
+        let first = |paper: Option<f64>| {
+            let text = svg(&[cell(["response", "cats", "ms"], paper, 9.0, None)], SIZE);
+            let before = text[..text.find("\ncats, ms\n").unwrap()].rsplit(" y=\"").next().unwrap();
+            before.split('"').next().unwrap().parse::<u32>().unwrap()
+        };
+        assert!(first(None) + 15 < first(Some(9.0)), "{} {}", first(None), first(Some(9.0)));
+    }
+
+    #[test]
+    fn a_unit_that_the_name_has_already_is_not_repeated() {
+        let found = |row: &str| cell([row, "cats", "k"], None, 2.0, None);
+        let other = Cell { column: "cfq".to_owned(), ..found("k found") };
+        let text = svg(&[found("k found"), other, found("kept")], SIZE);
+        assert!(text.contains("\nk found\n") && text.contains("\nkept, k\n"), "{text}");
+    }
+
+    #[test]
+    fn rows_stand_apart_if_asked_for_and_bars_with_long_names_differ() {
+        let one = ["mean", "p99"].map(|row| cell([row, "bfq", "ms"], None, 9.0, None));
+        let one: Vec<&Cell> = one.iter().collect();
+        let text = BarsFigure { title: "", caption: "", cells: &one, rows_apart: true }.svg(SIZE).unwrap();
+        assert!(text.contains("\nmean, ms\n") && text.contains("\np99, ms\n"), "{text}");
+        let times = ["1ms", "100ms", "500ms"];
+        let name = |time| format!("mq-deadline:fifo_batch=8,read_expire={time}");
+        let long = times.map(|time| cell(["mean", &name(time), "ms"], None, 9.0, None));
+        let long: Vec<&Cell> = long.iter().collect();
+        let text = BarsFigure { title: "", caption: "", cells: &long, rows_apart: true }.svg(SIZE).unwrap();
+        for time in times {
+            assert!(text.contains(&format!("\nread_expire={time}\n")), "{time}: {text}");
+        }
+    }
+
+    #[test]
     fn a_single_column_has_its_rows_side_by_side() {
         let rows = ["recall", "precision", "share of all the hits"];
         let cells = rows.map(|row| cell([row, "real cats", "share"], None, 0.9, None));
@@ -345,7 +391,7 @@ mod tests {
     fn a_png_has_its_size_and_colours() {
         let cells = table();
         let cells: Vec<&Cell> = cells.iter().collect();
-        let file = BarsFigure { title: "", caption: "", cells: &cells }.png(SIZE).unwrap();
+        let file = BarsFigure { title: "", caption: "", cells: &cells, rows_apart: false }.png(SIZE).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
         let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
         let frame = reader.next_frame(&mut pixels).unwrap();
@@ -357,7 +403,10 @@ mod tests {
 
     #[test]
     fn odd_data_draws_or_says_why() {
-        assert!(matches!(BarsFigure { title: "", caption: "", cells: &[] }.svg(SIZE), Err(PictureError::Empty)));
+        assert!(matches!(
+            BarsFigure { title: "", caption: "", cells: &[], rows_apart: false }.svg(SIZE),
+            Err(PictureError::Empty)
+        ));
         let numbers = [0.0, -5.0, 1e300, f64::NAN, f64::INFINITY];
         for (paper, ours) in numbers.into_iter().flat_map(|paper| numbers.map(|ours| (Some(paper), ours))) {
             let one = cell(["r", "c", "ms"], paper, ours, Some([f64::NEG_INFINITY, ours]));

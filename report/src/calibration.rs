@@ -4,11 +4,11 @@
 use plotters::chart::ChartBuilder;
 use plotters::coord::Shift;
 use plotters::element::Circle;
-use plotters::prelude::{Color, DashedLineSeries, DrawingArea, DrawingBackend, LineSeries, RGBColor};
+use plotters::prelude::{Color, DashedLineSeries, DrawingArea, LineSeries, RGBColor};
 use plotters::style::{BLACK, WHITE};
 use traces::{Nanos, Sectors};
 
-use crate::canvas::{Drawing, FAMILY, PictureError, failed, fitted, width_of};
+use crate::canvas::{Canvas, Drawing, FAMILY, PictureError, failed, fitted, width_of};
 use crate::heading::{Mark, heading, legend, letters};
 
 /// Reads that are drawn: more make a picture larger and no clearer.
@@ -99,7 +99,7 @@ fn distance_scale(longest: f64) -> Scale {
 }
 
 impl Drawing for CalibrationFigure<'_> {
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError> {
+    fn draw<B: Canvas>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError> {
         let furthest = self.points.last().ok_or(PictureError::Empty)?.0.count().max(1) as f64;
         let (width, height) = area.dim_in_pixel();
         let text = letters(width, height);

@@ -3,15 +3,17 @@
 use std::str::FromStr;
 
 use plotters::coord::Shift;
-use plotters::prelude::{BitMapBackend, DrawingArea, DrawingBackend, IntoDrawingArea, SVGBackend, WHITE};
-use plotters::style::{FontStyle, IntoFont, register_font};
+use plotters::element::Text;
+use plotters::prelude::{BLACK, BitMapBackend, DrawingArea, DrawingBackend, IntoDrawingArea, SVGBackend, WHITE};
+use plotters::style::text_anchor::{HPos, Pos, VPos};
+use plotters::style::{FontStyle, IntoFont, TextStyle, register_font};
 
 /// Regular, for all text.
-static TYPEFACE: &[u8] = include_bytes!("../fonts/Roboto-Regular.ttf");
+pub(crate) static TYPEFACE: &[u8] = include_bytes!("../fonts/Roboto-Regular.ttf");
 /// What it is registered as; a viewer of an SVG takes its own sans-serif.
 pub(crate) const FAMILY: &str = "sans-serif";
 /// The smallest text in pixels.
-const TEXT_MIN: u32 = 12;
+pub(crate) const TEXT_MIN: u32 = 12;
 /// Sides of a picture in pixels.
 const SIDE: (u32, u32) = (320, 8192);
 
@@ -49,13 +51,27 @@ impl FromStr for Size {
     }
 }
 
+/// A kind of canvas. Each draws letters at another height.
+pub trait Canvas: DrawingBackend {
+    /// From the top of a text to the middle of its capitals and digits, in heights of letters.
+    const MIDDLE: f64;
+}
+
+impl Canvas for SVGBackend<'_> {
+    const MIDDLE: f64 = 0.326;
+}
+
+impl Canvas for BitMapBackend<'_> {
+    const MIDDLE: f64 = 0.16;
+}
+
 /// A picture of a result, on any kind of canvas.
 pub trait Drawing {
     /// Draws it.
     ///
     /// # Errors
     /// Nothing to draw, or an error of the drawing library.
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError>;
+    fn draw<B: Canvas>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError>;
 
     /// The drawing as an SVG file.
     ///
@@ -85,7 +101,7 @@ pub trait Drawing {
     }
 }
 
-fn paint<B: DrawingBackend>(drawing: &(impl Drawing + ?Sized), backend: B) -> Result<(), PictureError> {
+fn paint<B: Canvas>(drawing: &(impl Drawing + ?Sized), backend: B) -> Result<(), PictureError> {
     register_font(FAMILY, FontStyle::Normal, TYPEFACE).map_err(|_| failed("the typeface is damaged"))?;
     let area = backend.into_drawing_area();
     area.fill(&WHITE).map_err(failed)?;
@@ -103,18 +119,34 @@ pub(crate) fn width_of(text: &str, size: u32) -> u32 {
     (FAMILY, size).into_font().box_size(text).map_or(0, |(width, _)| width)
 }
 
+/// The size at which `text` takes at most `width` pixels: `size`, or a smaller one; `None` if it must be cut.
+pub(crate) fn shrunk(text: &str, size: u32, width: u32) -> Option<u32> {
+    (TEXT_MIN..=size).rev().find(|&size| width_of(text, size) <= width)
+}
+
 /// `text` in at most `width` pixels: smaller than `size` if it must be, and cut off with an ellipsis if
 /// that is not enough.
 pub(crate) fn fitted(text: &str, size: u32, width: u32) -> (String, u32) {
-    for size in (TEXT_MIN..=size).rev() {
-        if width_of(text, size) <= width {
-            return (text.to_owned(), size);
-        }
+    if let Some(size) = shrunk(text, size, width) {
+        return (text.to_owned(), size);
     }
     let letters: Vec<char> = text.chars().collect();
     let cut = |kept: usize| format!("{}…", letters[..kept].iter().collect::<String>());
     let kept = (0..letters.len()).rev().find(|&kept| width_of(&cut(kept), TEXT_MIN) <= width).unwrap_or(0);
     (cut(kept), TEXT_MIN)
+}
+
+/// Draws `text` so that the middle of its capitals and digits is at the height `middle`, and its `side` at `x`.
+pub(crate) fn text_at<B: Canvas>(
+    area: &DrawingArea<B, Shift>,
+    text: &str,
+    [x, middle]: [i32; 2],
+    size: u32,
+    side: HPos,
+) -> Result<(), PictureError> {
+    let style = TextStyle::from((FAMILY, size).into_font()).color(&BLACK).pos(Pos::new(side, VPos::Top));
+    let top = f64::from(middle) - B::MIDDLE * f64::from(size);
+    area.draw(&Text::new(text, (x, libm::round(top) as i32), style)).map_err(failed)
 }
 
 #[cfg(test)]

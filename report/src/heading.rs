@@ -2,10 +2,12 @@
 
 use plotters::coord::Shift;
 use plotters::element::{Circle, PathElement, Rectangle, Text};
-use plotters::prelude::{Color, DrawingArea, DrawingBackend, RGBColor};
+use plotters::prelude::{Color, DrawingArea, RGBColor};
 use plotters::style::BLACK;
+use plotters::style::text_anchor::HPos;
 
-use crate::canvas::{FAMILY, PictureError, failed, fitted, width_of};
+use crate::canvas::{Canvas, FAMILY, PictureError, failed, fitted, text_at, width_of};
+use crate::labels::broken;
 
 /// A mark of the legend.
 #[derive(Clone, Copy, Debug)]
@@ -25,8 +27,12 @@ pub(crate) fn letters(width: u32, height: u32) -> u32 {
     (width.min(height * 3 / 2) / 45).clamp(14, 22)
 }
 
-/// Title and caption above the chart, each as large as fits; how many pixels they take.
-pub(crate) fn heading<B: DrawingBackend>(
+/// Lines of a caption at most.
+const CAPTION_LINES_MAX: usize = 3;
+
+/// Title and caption above the chart; how many pixels they take. The title is as large as fits, and the caption has as
+/// many lines as it needs.
+pub(crate) fn heading<B: Canvas>(
     area: &DrawingArea<B, Shift>,
     title: &str,
     caption: &str,
@@ -34,7 +40,13 @@ pub(crate) fn heading<B: DrawingBackend>(
 ) -> Result<u32, PictureError> {
     let width = area.dim_in_pixel().0 - 2 * text;
     let mut down = text * 2 / 3;
-    for (line, size) in [(title, text * 4 / 3), (caption, text)] {
+    let mut lines = broken(caption, text, width);
+    if lines.len() > CAPTION_LINES_MAX {
+        let rest = lines.split_off(CAPTION_LINES_MAX - 1).join(" ");
+        lines.push(rest);
+    }
+    let title = std::iter::once((title, text * 4 / 3));
+    for (line, size) in title.chain(lines.iter().map(|line| (line.as_str(), text))) {
         let (line, size) = fitted(line, size, width);
         area.draw(&Text::new(line, (text as i32, down as i32), (FAMILY, size))).map_err(failed)?;
         down += size * 4 / 3;
@@ -43,12 +55,15 @@ pub(crate) fn heading<B: DrawingBackend>(
 }
 
 /// The legend from `down` on, in as many lines as it needs; where it ends.
-pub(crate) fn legend<B: DrawingBackend>(
+pub(crate) fn legend<B: Canvas>(
     area: &DrawingArea<B, Shift>,
     entries: &[(Mark, String)],
     text: u32,
     mut down: u32,
 ) -> Result<u32, PictureError> {
+    if entries.is_empty() {
+        return Ok(down + text / 2);
+    }
     let (width, mark) = (area.dim_in_pixel().0, 2 * text);
     let mut along = text;
     for (kind, label) in entries {
@@ -57,16 +72,16 @@ pub(crate) fn legend<B: DrawingBackend>(
         if along > text && along + taken + text > width {
             (along, down) = (text, down + text * 4 / 3);
         }
-        sample(area, *kind, text, [along as i32, (down + text * 2 / 5) as i32])?;
-        let place = ((along + mark + text / 2) as i32, down as i32);
-        area.draw(&Text::new(label, place, (FAMILY, size))).map_err(failed)?;
+        let middle = (down + text * 2 / 5) as i32;
+        sample(area, *kind, text, [along as i32, middle])?;
+        text_at(area, &label, [(along + mark + text / 2) as i32, middle], size, HPos::Left)?;
         along += taken + 2 * text;
     }
     Ok(down + text * 2)
 }
 
 /// The mark itself, two letters wide, from `left` on around `middle`.
-fn sample<B: DrawingBackend>(
+fn sample<B: Canvas>(
     area: &DrawingArea<B, Shift>,
     mark: Mark,
     text: u32,
@@ -93,7 +108,7 @@ fn sample<B: DrawingBackend>(
 }
 
 /// A whisker at `x` between two heights, its ends so many pixels wide.
-pub(crate) fn whisker<B: DrawingBackend>(
+pub(crate) fn whisker<B: Canvas>(
     area: &DrawingArea<B, Shift>,
     x: i32,
     [top, bottom]: [i32; 2],

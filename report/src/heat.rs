@@ -2,12 +2,14 @@
 
 use plotters::coord::Shift;
 use plotters::element::{Rectangle, Text};
-use plotters::prelude::{Color, DrawingArea, DrawingBackend, RGBColor};
+use plotters::prelude::{Color, DrawingArea, RGBColor};
 use plotters::style::BLACK;
+use plotters::style::text_anchor::HPos;
 use traces::results::placement::Interference;
 
-use crate::canvas::{Drawing, FAMILY, PictureError, failed, fitted, width_of};
+use crate::canvas::{Canvas, Drawing, FAMILY, PictureError, failed, fitted, text_at, width_of};
 use crate::heading::{Mark, heading, legend, letters};
+use crate::labels::in_a_line;
 
 /// Nothing is left, half, all. Lightness grows with the share, so that a grey print shows it too.
 const SCALE: [[f64; 3]; 3] = [[140.0, 25.0, 40.0], [240.0, 175.0, 95.0], [240.0, 247.0, 252.0]];
@@ -39,7 +41,7 @@ fn colour(share: f64) -> RGBColor {
 }
 
 impl Drawing for HeatFigure<'_> {
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError> {
+    fn draw<B: Canvas>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError> {
         if self.panels.is_empty() || self.panels.iter().any(|(_, of)| of.vms.is_empty()) {
             return Err(PictureError::Empty);
         }
@@ -64,7 +66,7 @@ impl Drawing for HeatFigure<'_> {
 }
 
 /// The shares on one LUN, between left, top, right and bottom: a cell for each two VMs, with the names of both.
-fn square<B: DrawingBackend>(
+fn square<B: Canvas>(
     area: &DrawingArea<B, Shift>,
     name: &str,
     Interference { vms, left, .. }: &Interference,
@@ -81,19 +83,18 @@ fn square<B: DrawingBackend>(
     let edge = |start: i32, end: i32, nth: i32| start + (end - start) * nth / count;
     let column = |nth: usize| [edge(from, to, nth as i32), edge(from, to, nth as i32 + 1)];
     let wide = (to - from) / count;
-    for (nth, vm) in vms.iter().enumerate().filter(|_| wide >= NAME_LETTERS * letter) {
-        let (vm, size) = fitted(vm, text, wide as u32);
-        let [left, right] = column(nth);
-        let place = ((left + right - width_of(&vm, size) as i32) / 2, first - letter * 4 / 3);
-        area.draw(&Text::new(vm, place, (FAMILY, size))).map_err(failed)?;
+    let called: Vec<&str> = vms.iter().map(String::as_str).collect();
+    if wide >= NAME_LETTERS * letter {
+        for (nth, (vm, size)) in in_a_line(&called, text, (wide - letter / 2) as u32).iter().enumerate() {
+            let [left, right] = column(nth);
+            text_at(area, vm, [(left + right) / 2, first - letter], *size, HPos::Center)?;
+        }
     }
-    for (row, vm) in vms.iter().enumerate() {
+    for (row, (vm, size)) in in_a_line(&called, text, names).into_iter().enumerate() {
         let (high, low) = (edge(first, last, row as i32), edge(first, last, row as i32 + 1));
-        let fits = letter.min(low - high);
+        let (middle, fits) = ((high + low) / 2, letter.min(low - high));
         if fits >= letter * 2 / 3 {
-            let (vm, size) = fitted(vm, text, names);
-            let place = (begin + letter, (high + low - size as i32) / 2);
-            area.draw(&Text::new(vm, place, (FAMILY, size))).map_err(failed)?;
+            text_at(area, &vm, [begin + letter, middle], size, HPos::Left)?;
         }
         for (nth, share) in left.get(row).into_iter().flatten().enumerate() {
             let [left, right] = column(nth);
@@ -102,9 +103,7 @@ fn square<B: DrawingBackend>(
             let Some(share) = share.filter(|_| right - left >= NUMBER_LETTERS * letter && fits >= letter) else {
                 continue;
             };
-            let number = format!("{:.0}", 100.0 * share);
-            let place = ((left + right - width_of(&number, text) as i32) / 2, (high + low - fits) / 2);
-            area.draw(&Text::new(number, place, (FAMILY, text))).map_err(failed)?;
+            text_at(area, &format!("{:.0}", 100.0 * share), [(left + right) / 2, middle], text, HPos::Center)?;
         }
     }
     area.draw(&Rectangle::new([(from, first), (to, last)], BLACK.stroke_width(1))).map_err(failed)
@@ -124,6 +123,80 @@ mod tests {
         let steps: Vec<f64> = (0..=20).map(|step| light(f64::from(step) / 20.0)).collect();
         assert!(steps.windows(2).all(|pair| pair[0] < pair[1]), "{steps:?}");
         assert_eq!(colour(7.0), colour(1.0));
+    }
+
+    /// A picture as rows of pixels.
+    fn pixels(count: usize, size: Size) -> Vec<Vec<[u8; 3]>> {
+        let vms: Vec<String> = (0..count).map(|vm| format!("E{vm}")).collect();
+        let left = vec![vec![Some(0.5); count]; count];
+        let interference = Interference { lun: "a".to_owned(), vms, left };
+        let panels = [("gold", &interference)];
+        let file = HeatFigure { title: "", caption: "", panels: &panels }.png(size).unwrap();
+        let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
+        let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+        reader.next_frame(&mut bytes).unwrap();
+        let pixels: Vec<[u8; 3]> = bytes.as_chunks().0.to_vec();
+        pixels.chunks(size.width as usize).map(<[[u8; 3]]>::to_vec).collect()
+    }
+
+    /// Twice the middle of the first and last place of which something holds.
+    fn middle(places: usize, holds: impl Fn(usize) -> bool) -> usize {
+        (0..places).find(|&place| holds(place)).unwrap() + (0..places).rfind(|&place| holds(place)).unwrap()
+    }
+
+    #[test]
+    fn numbers_and_names_of_rows_stand_in_the_middle_of_their_cells() {
+        for (count, size) in [(1, Size { width: 400, height: 320 }), (1, Size { width: 1500, height: 1000 })] {
+            let pixels = pixels(count, size);
+            let RGBColor(red, green, blue) = colour(0.5);
+            let is_cell = |pixel: &[u8; 3]| *pixel == [red, green, blue];
+            // The cell begins below the mark of the legend.
+            let top =
+                (0..pixels.len()).find(|&y| pixels[y].iter().filter(|pixel| is_cell(pixel)).count() > 100).unwrap();
+            let cell = &pixels[top..];
+            let row = |y: usize| cell[y].iter().any(is_cell);
+            let bottom = (0..cell.len()).rfind(|&y| row(y)).unwrap();
+            let [begin, end] =
+                [cell[0].iter().position(is_cell), cell[0].iter().rposition(is_cell)].map(Option::unwrap);
+            let dark = |pixel: &[u8; 3]| u32::from(pixel[0]) < 120;
+            let inside = |y: usize| (2..bottom - 2).contains(&y) && cell[y][begin + 2..end - 2].iter().any(dark);
+            assert!(middle(bottom, inside).abs_diff(bottom) <= 2, "{size:?} {} {bottom}", middle(bottom, inside));
+            let across =
+                |x: usize| (begin + 2..end - 2).contains(&x) && cell[2..bottom - 2].iter().any(|y| dark(&y[x]));
+            assert!(middle(end, across).abs_diff(begin + end) <= 4, "{size:?}");
+            let name = |y: usize| cell[y][..begin - 2].iter().any(dark);
+            assert!(middle(bottom, name).abs_diff(bottom) <= 2, "{size:?}");
+        }
+    }
+
+    #[test]
+    fn names_of_many_vms_stay_within_their_rows() {
+        let size = Size { width: 600, height: 320 };
+        let names = (0..16).map(|vm| format!("E{vm}")).collect::<Vec<String>>();
+        let left = vec![vec![Some(0.5); names.len()]; names.len()];
+        let interference = Interference { lun: "a".to_owned(), vms: names.clone(), left };
+        let panels = [("gold", &interference)];
+        let text = HeatFigure { title: "", caption: "", panels: &panels }.svg(size).unwrap();
+        let numbers = |part: &str, names: [&str; 2]| {
+            names.map(|name| {
+                let value = part.split(&format!("{name}=\"")).nth(1).unwrap();
+                value.split('"').next().unwrap().parse::<f64>().unwrap()
+            })
+        };
+        let fill = |RGBColor(red, green, blue): RGBColor| format!("fill=\"#{red:02X}{green:02X}{blue:02X}\"");
+        let cells: Vec<[f64; 2]> = text
+            .split("<rect")
+            .filter(|part| part.contains(&fill(colour(0.5))))
+            .map(|part| numbers(part, [" y", "height"]))
+            .collect();
+        for (row, name) in names.iter().enumerate() {
+            let before = &text[..text.rfind(&format!("\n{name}\n")).unwrap()];
+            let [y, size] = numbers(&before[before.rfind("<text").unwrap()..], [" y", "font-size"]);
+            // The mark of the legend is the first; a letter stands on its baseline, seven tenths of its size high.
+            let [top, high] = cells[1 + row * names.len()];
+            let [first, last] = [y + 0.05 * size, y + 0.76 * size];
+            assert!(first >= top && last <= top + high, "{name}: {first} to {last}, {top} + {high}");
+        }
     }
 
     #[test]

@@ -8,12 +8,13 @@ pub mod calibration;
 mod canvas;
 mod heading;
 pub mod heat;
+mod labels;
 pub mod lines;
 mod panel;
 mod ticks;
 
 pub use bars::BarsFigure;
 pub use calibration::CalibrationFigure;
-pub use canvas::{Drawing, PictureError, Size};
+pub use canvas::{Canvas, Drawing, PictureError, Size};
 pub use heat::HeatFigure;
 pub use lines::LinesFigure;

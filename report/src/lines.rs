@@ -2,14 +2,14 @@
 
 use plotters::coord::Shift;
 use plotters::element::{Circle, DashedPathElement, PathElement, Text};
-use plotters::prelude::{Color, DrawingArea, DrawingBackend, RGBColor};
+use plotters::prelude::{Color, DrawingArea, RGBColor};
 use plotters::style::BLACK;
 use traces::results::reproduction::Series;
 
-use crate::canvas::{Drawing, FAMILY, PictureError, failed, fitted, width_of};
+use crate::canvas::{Canvas, Drawing, FAMILY, PictureError, failed, fitted, width_of};
 use crate::heading::{Mark, heading, legend, letters};
 use crate::panel::{Panel, beside};
-use crate::ticks::Scale;
+use crate::ticks::{Scale, axes, largest, with_axis};
 
 /// More points than this that are not in order of x are no line.
 const UNORDERED_MAX: usize = 300;
@@ -78,6 +78,8 @@ struct Axes<'a> {
     shown: Vec<(Mark, &'a Series)>,
     along: Scale,
     values: Scale,
+    /// Which axis of values of all with the same unit; 0 is that of the largest value.
+    axis: usize,
 }
 
 impl<'a> Axes<'a> {
@@ -86,14 +88,21 @@ impl<'a> Axes<'a> {
         let same = alike.iter().copied().filter(|other| (&other.x, &other.y) == (&first.x, &first.y));
         let all: Vec<&Series> = shown.iter().map(|(_, series)| *series).chain(same).collect();
         let of =
-            |axis: usize| Scale::of_lines(all.iter().flat_map(|series| &series.points).map(move |point| point[axis]));
-        let (along, values) = (of(0), of(1));
+            |series: &Series, axis: usize| series.points.iter().map(move |point| point[axis]).collect::<Vec<f64>>();
+        let along = Scale::of_lines(all.iter().flat_map(|series| of(series, 0)));
+        // The panel, then each series that it may share an axis with.
+        let own = largest(shown.iter().flat_map(|(_, series)| of(series, 1)));
+        let each = all.iter().map(|series| largest(of(series, 1).into_iter()));
+        let axis_of = axes(&std::iter::once(own).chain(each).collect::<Vec<f64>>());
+        let beside = all.iter().zip(&axis_of[1..]).enumerate();
+        let sharing = beside.filter(|(nth, (_, axis))| *nth < shown.len() || **axis == axis_of[0]);
+        let values = Scale::of_lines(sharing.flat_map(|(_, (series, _))| of(series, 1)));
         // A little room above the highest.
         let values = Scale { high: values.high + (values.high - values.low) * 0.04, ..values };
-        Axes { shown, along, values }
+        Axes { along, values, axis: axis_of[0], shown }
     }
 
-    fn draw<B: DrawingBackend>(
+    fn draw<B: Canvas>(
         &self,
         area: &DrawingArea<B, Shift>,
         panel: Panel,
@@ -101,7 +110,8 @@ impl<'a> Axes<'a> {
         text: u32,
     ) -> Result<(), PictureError> {
         let Some((_, first)) = self.shown.first() else { return Ok(()) };
-        panel.frame(area, if is_named { &first.y } else { "" }, text)?;
+        let name = if is_named { with_axis(&first.y, false, self.axis) } else { String::new() };
+        panel.frame(area, &name, text)?;
         if is_last {
             self.below(area, panel, &first.x, text)?;
         }
@@ -136,7 +146,7 @@ impl<'a> Axes<'a> {
     }
 
     /// The horizontal axis: round values, and what runs along.
-    fn below<B: DrawingBackend>(
+    fn below<B: Canvas>(
         &self,
         area: &DrawingArea<B, Shift>,
         panel: Panel,
@@ -159,7 +169,7 @@ impl<'a> Axes<'a> {
 }
 
 impl Drawing for LinesFigure<'_> {
-    fn draw<B: DrawingBackend>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError> {
+    fn draw<B: Canvas>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError> {
         let marked = self.marked();
         let entries: Vec<(Mark, String)> = marked.iter().map(|(mark, series)| (*mark, series.name.clone())).collect();
         let mut groups: Vec<Vec<(Mark, &Series)>> = Vec::new();
@@ -183,7 +193,8 @@ impl Drawing for LinesFigure<'_> {
         let alike: Vec<&Series> = self.series.iter().chain(self.alike).copied().collect();
         let axes: Vec<Axes<'_>> = groups.into_iter().map(|group| Axes::new(group, &alike)).collect();
         let left = axes.iter().map(|axes| beside(axes.values, each, text)).max().unwrap_or(0) as i32 + letter / 2;
-        // Panels with the same axes stand close together, their names above the first and below the last of them.
+        // Panels of the same units stand close together, their names above the first and below the last of them, and
+        // above those with another axis than the one before.
         let is_like = |one: Option<&Axes<'_>>, other: &Axes<'_>| {
             let (one, other) = (one.and_then(|one| one.shown.first()), other.shown.first());
             one.zip(other).is_some_and(|((_, one), (_, other))| (&one.x, &one.y) == (&other.x, &other.y))
@@ -191,7 +202,8 @@ impl Drawing for LinesFigure<'_> {
         let ends: Vec<[bool; 2]> = (0..axes.len())
             .map(|nth| {
                 let before = nth.checked_sub(1).and_then(|nth| axes.get(nth));
-                [!is_like(before, &axes[nth]), !is_like(axes.get(nth + 1), &axes[nth])]
+                let has_same_axis = before.is_some_and(|before| before.axis == axes[nth].axis);
+                [!is_like(before, &axes[nth]) || !has_same_axis, !is_like(axes.get(nth + 1), &axes[nth])]
             })
             .collect();
         let margins = |[is_named, is_last]: [bool; 2]| {
@@ -299,9 +311,12 @@ mod tests {
     fn lines_that_would_hide_one_another_have_panels_of_one_range() {
         let line =
             |high: f64| series("a", "MB/s", (0..80).map(|at| [f64::from(at), f64::from(at % 2) * high]).collect());
-        let crowd = svg(&[line(10.0), line(20.0), line(100.0)], SIZE).unwrap();
+        let crowd = svg(&[line(30.0), line(20.0), line(100.0)], SIZE).unwrap();
         assert_eq!(crowd.matches("\nMB/s\n").count(), 1, "{crowd}");
         assert_eq!(crowd.matches("\n100\n").count(), 3, "{crowd}");
+        let small = svg(&[line(100.0), line(3.0), line(90.0)], SIZE).unwrap();
+        assert!(small.contains("\nMB/s (finer axis)\n") && small.contains("\n2\n"), "{small}");
+        assert_eq!((small.matches("\nMB/s\n").count(), small.matches("\n100\n").count()), (2, 2), "{small}");
         let two = svg(&[line(10.0), line(100.0)], SIZE).unwrap();
         assert_eq!(two.matches("\nMB/s\n").count(), 1);
     }

@@ -2,10 +2,11 @@
 
 use plotters::coord::Shift;
 use plotters::element::{PathElement, Text};
-use plotters::prelude::{Color, DrawingArea, DrawingBackend};
+use plotters::prelude::{Color, DrawingArea};
 use plotters::style::BLACK;
+use plotters::style::text_anchor::HPos;
 
-use crate::canvas::{FAMILY, PictureError, failed, fitted, width_of};
+use crate::canvas::{Canvas, FAMILY, PictureError, failed, fitted, text_at, width_of};
 use crate::ticks::Scale;
 
 /// Where it lies in pixels, and what its height shows.
@@ -36,12 +37,7 @@ impl Panel {
     }
 
     /// Its name above it; lines at round values, which stand to the left.
-    pub fn frame<B: DrawingBackend>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        name: &str,
-        text: u32,
-    ) -> Result<(), PictureError> {
+    pub fn frame<B: Canvas>(&self, area: &DrawingArea<B, Shift>, name: &str, text: u32) -> Result<(), PictureError> {
         let (name, size) = fitted(name, text, (self.right - self.left).max(0) as u32);
         let above = self.top - text as i32 * 4 / 3;
         area.draw(&Text::new(name, (self.left, above), (FAMILY, size))).map_err(failed)?;
@@ -49,16 +45,15 @@ impl Panel {
             let y = self.y(value);
             let across = vec![(self.left, y), (self.right, y)];
             area.draw(&PathElement::new(across, BLACK.mix(0.15).stroke_width(1))).map_err(failed)?;
-            let place = (self.left - width_of(&label, text) as i32 - text as i32 / 3, y - text as i32 * 2 / 5);
-            area.draw(&Text::new(label, place, (FAMILY, text))).map_err(failed)?;
+            text_at(area, &label, [self.left - text as i32 / 3, y], text, HPos::Right)?;
         }
         let corner = vec![(self.left, self.top), (self.left, self.bottom), (self.right, self.bottom)];
         area.draw(&PathElement::new(corner, BLACK.stroke_width(1))).map_err(failed)
     }
 }
 
-/// `label` in lines no wider than `width` pixels, broken between words, the middle of each at `middle`.
-pub(crate) fn centred<B: DrawingBackend>(
+/// Lines of a label, each at most `width` pixels wide and with its middle at `middle`.
+pub(crate) fn centred<B: Canvas>(
     area: &DrawingArea<B, Shift>,
     lines: &[String],
     [middle, top]: [i32; 2],
@@ -67,23 +62,8 @@ pub(crate) fn centred<B: DrawingBackend>(
 ) -> Result<(), PictureError> {
     for (nth, line) in lines.iter().enumerate() {
         let (line, size) = fitted(line, text, width);
-        let place = (middle - width_of(&line, size) as i32 / 2, top + nth as i32 * text as i32 * 6 / 5);
-        area.draw(&Text::new(line, place, (FAMILY, size))).map_err(failed)?;
+        let down = top + (nth as i32 * 6 + 2) * text as i32 / 5;
+        text_at(area, &line, [middle, down], size, HPos::Center)?;
     }
     Ok(())
-}
-
-/// `label` in lines of words that fit `width` pixels, where a single word may be wider.
-pub(crate) fn broken(label: &str, text: u32, width: u32) -> Vec<String> {
-    let mut lines: Vec<String> = Vec::new();
-    for word in label.split_whitespace() {
-        match lines.last_mut() {
-            Some(line) if width_of(&format!("{line} {word}"), text) <= width => {
-                line.push(' ');
-                line.push_str(word);
-            }
-            _ => lines.push(word.to_owned()),
-        }
-    }
-    lines
 }

@@ -3,6 +3,37 @@
 /// Values as far apart as this are shown on a scale of powers of ten.
 const FAR_APART: f64 = 100.0;
 
+/// Panels share an axis only if the largest value of each is at least this share of the largest one on it.
+const SHARED_MIN: f64 = 0.2;
+
+/// The axis of each panel, given the largest value of each. Axis 0 is that of the largest value, and later ones are
+/// finer.
+pub(crate) fn axes(largest: &[f64]) -> Vec<usize> {
+    let mut order: Vec<usize> = (0..largest.len()).collect();
+    order.sort_by(|&one, &other| largest[other].total_cmp(&largest[one]));
+    let mut of_panels = vec![0; largest.len()];
+    let mut ends: Vec<f64> = Vec::new();
+    for panel in order {
+        if ends.last().is_none_or(|end| largest[panel] < SHARED_MIN * end) {
+            ends.push(largest[panel]);
+        }
+        of_panels[panel] = ends.len() - 1;
+    }
+    of_panels
+}
+
+/// The largest of the values, whatever their sign.
+pub(crate) fn largest(values: impl Iterator<Item = f64>) -> f64 {
+    values.filter(|value| value.is_finite()).fold(0.0, |most, value| most.max(value.abs()))
+}
+
+/// The name of a panel, with what is special about its axis, whose number is `axis`.
+pub(crate) fn with_axis(name: &str, is_logarithmic: bool, axis: usize) -> String {
+    let special = [(is_logarithmic, "powers of ten"), (axis == 1, "finer axis"), (axis > 1, "even finer axis")];
+    let special: Vec<&str> = special.into_iter().filter(|(is, _)| *is).map(|(_, what)| what).collect();
+    if special.is_empty() { name.to_owned() } else { format!("{name} ({})", special.join(", ")) }
+}
+
 /// A scale from the lowest to the highest value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Scale {
@@ -106,6 +137,16 @@ mod tests {
 
     fn labels(scale: Scale, count: usize) -> Vec<String> {
         scale.ticks(count).into_iter().map(|(_, label)| label).collect()
+    }
+
+    #[test]
+    fn panels_share_an_axis_if_none_is_below_a_fifth_of_it() {
+        assert_eq!(axes(&[20.0, 100.0, 19.9, 3.9, 4.0]), [0, 0, 1, 2, 1]);
+        assert_eq!(axes(&[0.0, 0.0]), [0, 0]);
+        assert_eq!(largest([2.0, -7.0, f64::NAN].into_iter()), 7.0);
+        assert_eq!(with_axis("response, ms", true, 1), "response, ms (powers of ten, finer axis)");
+        assert_eq!(with_axis("response, ms", false, 2), "response, ms (even finer axis)");
+        assert_eq!(with_axis("response, ms", false, 0), "response, ms");
     }
 
     #[test]

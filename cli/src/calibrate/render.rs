@@ -3,7 +3,7 @@
 use drive_models::calibration::dependence::SHARE_MIN;
 use traces::results::calibration::{Calibration, Dependence, FitResult, Goodness, Parameter};
 
-use crate::output::{Table, width, wrapped};
+use crate::output::{Table, width, wrapped, written};
 use crate::output_format::OutputFormat;
 
 /// Number of points of the seek curve that are printed; the profile has all.
@@ -41,7 +41,7 @@ pub fn render(calibration: &Calibration, format: OutputFormat) -> String {
     text.push('\n');
     text.extend(calibration.device.iter().map(|line| paragraph(&format!("Device: {line}."))));
     text.extend(calibration.notes.iter().map(|note| paragraph(&format!("Note: {note}."))));
-    text.push_str(&paragraph(&format!("Written: {}", calibration.files.join(", "))));
+    text.push_str(&written(&calibration.files, format));
     text
 }
 

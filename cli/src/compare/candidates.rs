@@ -136,6 +136,15 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
     labelled(columns, several)
 }
 
+/// The names of the stacks that the command line names, in its order.
+///
+/// # Errors
+/// A stack that cannot be read.
+pub fn stacks(arguments: &Compare) -> Result<Vec<String>> {
+    let named = arguments.stack.stacks.iter().map(|text| StackSpec::of(text).map(|stack| called(&stack)));
+    named.collect::<Result<_, _>>().map_err(UsageError::from_display)
+}
+
 /// The label of the baseline.
 ///
 /// # Errors
@@ -197,14 +206,20 @@ fn as_on_disks(mut specs: Vec<Spec>) -> Vec<Spec> {
     specs
 }
 
-/// A shipped stack's name, a file's name without its folder and ending, or the schedulers of a line.
-fn short_name(stack: &StackSpec) -> String {
+/// A stack's name as given; of a file its name without folder and ending.
+fn called(stack: &StackSpec) -> String {
     let path = Path::new(&stack.name);
-    if path.extension().is_some_and(|extension| extension == "toml") {
-        return path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    match path.extension().is_some_and(|extension| extension == "toml") {
+        true => path.file_stem().unwrap_or_default().to_string_lossy().into_owned(),
+        false => stack.name.clone(),
     }
-    if !stack.name.contains('=') {
-        return stack.name.clone();
+}
+
+/// As it is [`called`], or the schedulers of a line.
+fn short_name(stack: &StackSpec) -> String {
+    let name = called(stack);
+    if !name.contains('=') {
+        return name;
     }
     stack.layers.iter().map(|layer| layer.scheduler.name.as_str()).collect::<Vec<&str>>().join("/")
 }

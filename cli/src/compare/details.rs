@@ -37,8 +37,8 @@ pub fn render(comparison: &Comparison, format: OutputFormat) -> String {
 }
 
 /// What was replayed on what: in a line, or with every setting.
-pub fn settings(comparison: &Comparison, format: OutputFormat, with_details: bool) -> String {
-    let lines = if with_details { all_settings(comparison) } else { vec![in_short(comparison)] };
+pub fn settings(comparison: &Comparison, stacks: &[String], format: OutputFormat, with_details: bool) -> String {
+    let lines = if with_details { all_settings(comparison) } else { vec![in_short(comparison, stacks)] };
     if format == OutputFormat::Markdown {
         let list: String = lines.iter().map(|line| format!("- {line}\n")).collect();
         return format!("<details><summary>Settings</summary>\n\n{list}\n</details>\n");
@@ -46,11 +46,30 @@ pub fn settings(comparison: &Comparison, format: OutputFormat, with_details: boo
     lines.iter().map(|line| wrapped(line, width())).collect()
 }
 
-fn in_short(comparison: &Comparison) -> String {
+/// Names in the order in which they first occur, each once with its number.
+pub fn counted(names: impl IntoIterator<Item = String>) -> String {
+    let mut counts: Vec<(String, u32)> = Vec::new();
+    for name in names {
+        match counts.iter_mut().find(|(known, _)| *known == name) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((name, 1)),
+        }
+    }
+    let named = counts.into_iter().map(|(name, count)| if count > 1 { format!("{count} × {name}") } else { name });
+    named.collect::<Vec<String>>().join(", ")
+}
+
+/// The stacks before the drive, if there are any.
+pub fn of_stacks(stacks: &[String]) -> Option<String> {
+    let word = if stacks.len() > 1 { "stacks" } else { "stack" };
+    (!stacks.is_empty()).then(|| format!("{word} {}", stacks.join(", ")))
+}
+
+fn in_short(comparison: &Comparison, stacks: &[String]) -> String {
     let provenance = &comparison.provenance;
     let traces = provenance.traces.iter().map(|trace| format!("{} ({} requests)", trace.path, trace.requests));
     let workloads = provenance.workloads.iter().map(|workload| workload.workload.name.clone());
-    let load: Vec<String> = traces.chain(workloads).collect();
+    let stacks = of_stacks(stacks).map(|stacks| format!(", {stacks}")).unwrap_or_default();
     let drives: Vec<&str> = provenance.drives.iter().map(|drive| drive.name.as_str()).collect();
     let option = |name: &str| provenance.options.get(name).map(|value| format!(", {name} {value}")).unwrap_or_default();
     let without_data = comparison.runs.first().map_or(0, |run| run.other.requests);
@@ -59,8 +78,8 @@ fn in_short(comparison: &Comparison) -> String {
         some => format!(", {some} of them flushes and discards, which the tables leave out"),
     };
     format!(
-        "{}{apart}, on {}{}{}; {}. --details prints all figures and settings.",
-        load.join(", "),
+        "{}{apart}, on {}{stacks}{}{}; {}. --details prints all figures and settings.",
+        counted(traces.chain(workloads)),
         drives.join(", "),
         option("pacing"),
         option("depth"),
@@ -226,4 +245,16 @@ fn mean(moments: &Moments) -> String {
 
 fn deviation(moments: &Moments) -> String {
     span_or_absent(moments.variance_ns2.map(f64::sqrt))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_counted_in_the_order_of_their_first_occurrence() {
+        let names = ["dd", "mail", "dd", "dd", "web"].map(str::to_owned);
+        assert_eq!(counted(names), "3 × dd, mail, web");
+        assert_eq!(counted([]), "");
+    }
 }

@@ -93,26 +93,51 @@ pub fn run(arguments: &Compare) -> Result<()> {
     for warning in &comparison.provenance.warnings {
         eprintln!("iocast: warning: {warning}");
     }
+    let stacks = candidates::stacks(arguments)?;
+    let mut written = files_of_replays(arguments, &candidates);
     if let Some(files) = files {
-        picture::write(&comparison, &files)?;
+        picture::write(&comparison, &stacks, &files, &mut written)?;
     }
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&comparison),
-        format => output::print(&tables::render(&comparison, format, arguments.details)),
+        format => {
+            let text = tables::render(&comparison, &stacks, format, arguments.details);
+            output::print(&format!("{text}{}", output::written(&written, format)))
+        }
     }
+}
+
+/// The folders that the command line names for files of each replay, with their endings and what to give instead if such
+/// a file exists.
+fn folders(arguments: &Compare) -> impl Iterator<Item = (&PathBuf, &'static str, &'static str)> {
+    [
+        (&arguments.decision_log, LOG_ENDING, "another --decision-log"),
+        (&arguments.stack.series, SERIES_ENDING, "another --series"),
+    ]
+    .into_iter()
+    .filter_map(|(folder, ending, alternative)| Some((folder.as_ref()?, ending, alternative)))
+}
+
+/// The paths of the files with this `ending` that the replays write into `folder`.
+fn paths<'a>(
+    candidates: &'a [Candidate],
+    folder: &'a Path,
+    ending: &'a str,
+) -> impl Iterator<Item = PathBuf> + use<'a> {
+    candidates.iter().enumerate().map(move |(index, candidate)| candidate.file(folder, index, ending))
+}
+
+/// The names of the files that the replays wrote.
+fn files_of_replays(arguments: &Compare, candidates: &[Candidate]) -> Vec<String> {
+    let each = folders(arguments).flat_map(|(folder, ending, _)| paths(candidates, folder, ending));
+    each.map(|path| path.display().to_string()).collect()
 }
 
 /// Creates the folders of the files that each replay writes, in which no such file may lie without `--force`.
 fn create_folders(arguments: &Compare, candidates: &[Candidate]) -> Result<()> {
-    let folders = [
-        (&arguments.decision_log, LOG_ENDING, "another --decision-log"),
-        (&arguments.stack.series, SERIES_ENDING, "another --series"),
-    ];
-    for (folder, ending, alternative) in folders {
-        let Some(folder) = folder else { continue };
+    for (folder, ending, alternative) in folders(arguments) {
         if !arguments.picture.force {
-            let path = |(index, candidate): (usize, &Candidate)| candidate.file(folder, index, ending);
-            refuse_existing(&candidates.iter().enumerate().map(path).collect::<Vec<PathBuf>>(), alternative)?;
+            refuse_existing(&paths(candidates, folder, ending).collect::<Vec<PathBuf>>(), alternative)?;
         }
         std::fs::create_dir_all(folder).with_context(|| folder.display().to_string())?;
     }

@@ -5,24 +5,48 @@ use report::BarsFigure;
 use traces::results::reproduction::{Cell, Source};
 use traces::results::{ClassFigures, Comparison, Run, Status};
 
+use super::details::{counted, of_stacks};
 use crate::picture::PictureFiles;
 use crate::units::supported;
 
-/// Draws the runs that may be compared.
+/// Draws the runs that may be compared, and appends the files' names to `written`. If there is no such run, a warning
+/// says so instead.
 ///
 /// # Errors
-/// Nothing to draw; a file that cannot be written.
-pub fn write(comparison: &Comparison, files: &PictureFiles) -> Result<()> {
+/// A file that cannot be written.
+pub fn write(
+    comparison: &Comparison,
+    stacks: &[String],
+    files: &PictureFiles,
+    written: &mut Vec<String>,
+) -> Result<()> {
+    let overloaded = comparison.runs.iter().filter(|run| run.status != Status::Comparable);
+    let overloaded: Vec<&str> = overloaded.map(|run| run.scheduler.name.as_str()).collect();
+    if overloaded.len() == comparison.runs.len() {
+        let names = files.names().join(" and ");
+        eprintln!("iocast: warning: there is no picture, because all runs are overloaded: {names} were not written");
+        return Ok(());
+    }
     let cells = cells(comparison);
-    let load: Vec<&str> = comparison.provenance.traces.iter().map(|trace| trace.vm.as_str()).collect();
-    let load = if load.is_empty() { "generated workloads".to_owned() } else { load.join(", ") };
+    let traces = comparison.provenance.traces.iter().map(|trace| trace.vm.clone());
+    let workloads = comparison.provenance.workloads.iter().map(|workload| workload.workload.name.clone());
+    let load = counted(traces.chain(workloads));
     let drives: Vec<&str> = comparison.provenance.drives.iter().map(|drive| drive.name.as_str()).collect();
     let title = format!("{load} on {}", drives.join(", "));
     let options = &comparison.provenance.options;
     let shown = ["pacing", "depth"].into_iter().filter_map(|name| Some(format!("{name} {}", options.get(name)?)));
-    let caption = shown.chain([comparison.provenance.program.clone()]).collect::<Vec<String>>().join(", ");
-    let figure = BarsFigure { title: &title, caption: &caption, cells: &cells.iter().collect::<Vec<&Cell>>() };
-    files.write(&figure)
+    let shown = of_stacks(stacks).into_iter().chain(shown).chain([comparison.provenance.program.clone()]);
+    let mut caption = shown.collect::<Vec<String>>().join(", ");
+    if !overloaded.is_empty() {
+        caption.push_str(&format!("; overloaded and left out: {}", overloaded.join(", ")));
+    }
+    let figure = BarsFigure {
+        title: &title,
+        caption: &caption,
+        cells: &cells.iter().collect::<Vec<&Cell>>(),
+        rows_apart: comparison.runs.len() > 1,
+    };
+    files.write(&figure, written)
 }
 
 /// A row for each quantity, a column for each run. Quantities that are absent in every run are left out.

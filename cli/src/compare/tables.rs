@@ -20,8 +20,8 @@ impl<'a> Column<'a> {
     }
 }
 
-/// The whole comparison as text or Markdown.
-pub fn render(comparison: &Comparison, format: OutputFormat, with_details: bool) -> String {
+/// The whole comparison as text or Markdown. `stacks` names those before the drive, if there are any.
+pub fn render(comparison: &Comparison, stacks: &[String], format: OutputFormat, with_details: bool) -> String {
     let paragraph = |line: &str| {
         if format == OutputFormat::Markdown {
             format!(
@@ -46,7 +46,7 @@ pub fn render(comparison: &Comparison, format: OutputFormat, with_details: bool)
         text.push_str(&details::render(comparison, format));
     }
     text.push('\n');
-    text.push_str(&details::settings(comparison, format, with_details));
+    text.push_str(&details::settings(comparison, stacks, format, with_details));
     text
 }
 

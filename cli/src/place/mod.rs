@@ -23,7 +23,7 @@ use self::forecasts::{Groups, Kind, Method};
 use self::plan::{Lun, Plan, Source, Vm};
 use crate::arguments::Place;
 use crate::error::{LimitsBroken, UsageError};
-use crate::output::{print, print_json};
+use crate::output::{self, print, print_json};
 use crate::output_format::OutputFormat;
 use crate::picture::PictureFiles;
 use crate::predict::profiles::{DiskPlace, Window, measure, read};
@@ -59,16 +59,17 @@ pub fn run(arguments: &Place) -> Result<()> {
         false => found,
     };
     let placement = tell(&plan, &groups, [&search, &exact], &placed)?;
+    let mut written = Vec::new();
     if let Some(files) = files {
         let caption = format!("pairs of VMs, forecast by {}", groups.searched_by(&placement.predictor));
         let matrices = tables::matrices(&placement);
         let panels: Vec<(&str, &Interference)> = matrices.iter().map(|(names, of)| (names.as_str(), *of)).collect();
         let figure = HeatFigure { title: "Interference between VMs", caption: &caption, panels: &panels };
-        files.write(&figure)?;
+        files.write(&figure, &mut written)?;
     }
     match arguments.output_format {
         OutputFormat::Json => print_json(&placement)?,
-        format => print(&tables::render(&placement, format))?,
+        format => print(&format!("{}{}", tables::render(&placement, format), output::written(&written, format)))?,
     }
     match tables::broken(&placement) {
         Some(broken) => Err(LimitsBroken(broken).into()),

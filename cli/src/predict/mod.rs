@@ -19,7 +19,7 @@ use traces::spec::{Spec, parse_list};
 use crate::arguments::Predict;
 use crate::error::UsageError;
 use crate::files::Files;
-use crate::output::{print, print_json};
+use crate::output::{self, print, print_json};
 use crate::output_format::OutputFormat;
 use profiles::Alone;
 
@@ -65,7 +65,7 @@ pub fn run(arguments: &Predict) -> Result<()> {
     }
     match arguments.output_format {
         OutputFormat::Json => print_json(&predictions)?,
-        format => print(&tables::render(&predictions, format))?,
+        format => print(&format!("{}{}", tables::render(&predictions, format), output::written(&written, format)))?,
     }
     let refusals: Vec<&str> = predictions.pairs[0]
         .predictors

@@ -24,7 +24,7 @@ pub fn render(comparison: &Comparison, format: OutputFormat, with_details: bool)
         text.push_str(&recorded_beside_replayed(run, live).render(format));
         text.push('\n');
     }
-    text.push_str(&tables::render(comparison, format, with_details));
+    text.push_str(&tables::render(comparison, &[], format, with_details));
     text
 }
 

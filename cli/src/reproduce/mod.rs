@@ -16,7 +16,7 @@ use traces::spec::{SpecError, nearest};
 use crate::arguments::{Reproduce, Switch};
 use crate::error::UsageError;
 use crate::files::Files;
-use crate::output::{self, width, wrapped};
+use crate::output::{self, width};
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 
@@ -48,16 +48,12 @@ pub fn run(arguments: &Reproduce) -> Result<()> {
     measured::add(paper, arguments, &mut reproduction)?;
     virtual_disk::add(virtual_disks, seeds[0], &mut reproduction)?;
     let reproduced = Reproduced { program: traces::program_version(), reproduction };
-    let width = width();
     let written = files.map(|files| write(&reproduced, &files, arguments)).transpose()?.unwrap_or_default();
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&reproduced),
         format => {
-            let mut text = render::render(&reproduced, format, width);
-            if format == OutputFormat::Table && !written.is_empty() {
-                text.push_str(&format!("\n{}", wrapped(&format!("Written: {}", written.join(", ")), width)));
-            }
-            output::print(&text)
+            let text = render::render(&reproduced, format, width());
+            output::print(&format!("{text}{}", output::written(&written, format)))
         }
     }
 }

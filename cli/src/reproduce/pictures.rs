@@ -21,8 +21,8 @@ pub fn draw(reproduction: &Reproduction, size: Size) -> Result<Vec<Picture>> {
     let mut pictures = Vec::new();
     let authors = authors(&reproduction.paper);
     for Grid { name, cells, .. } in Grid::all(&reproduction.cells) {
-        let title = format!("{authors}, {}", named("Table", name));
-        let bars = BarsFigure { title: &title, caption: &reproduction.paper, cells: &cells };
+        let title = format!("{authors}, {}", title_of_table(name, &reproduction.figures));
+        let bars = BarsFigure { title: &title, caption: &reproduction.paper, cells: &cells, rows_apart: false };
         pictures.extend(picture(ending(FAMILIES[0], name), &bars, size)?);
     }
     for (name, series) in parts(&reproduction.figures, |series: &Series| &series.figure) {
@@ -35,6 +35,15 @@ pub fn draw(reproduction: &Reproduction, size: Size) -> Result<Vec<Picture>> {
         pictures.extend(picture(ending(FAMILIES[1], name), &lines, size)?);
     }
     Ok(pictures)
+}
+
+/// The name of a table. One that is called as a figure is has the numbers of that figure.
+fn title_of_table(name: &str, figures: &[Series]) -> String {
+    let title = named("Table", name);
+    match figures.iter().any(|series| named("Figure", &series.figure) == title) {
+        true => format!("numbers of {title}"),
+        false => title,
+    }
 }
 
 /// Authors and year of a paper, which its reference begins with.
@@ -95,6 +104,8 @@ mod tests {
         };
         let drawn = draw(&reproduction, Size { width: 640, height: 400 }).unwrap();
         assert!(drawn[0].svg.contains("Kim 2015, Figure 3, under cfq") && drawn[1].svg.contains("Figure 8, under BA"));
+        assert_eq!(title_of_table("figure 3", &reproduction.figures), "numbers of Figure 3");
+        assert_eq!(title_of_table("3", &reproduction.figures), "Table 3");
         // Both have the range of the larger.
         assert!(drawn.iter().all(|picture| picture.svg.contains("\n100\n")), "{}", drawn[0].svg);
     }
