@@ -64,7 +64,7 @@ impl FileDevice {
         let granule = if kind.is_block_device() { logical.unwrap_or(PAGE_BYTES) } else { PAGE_BYTES };
         let granule = Sectors::holding(granule.clamp(SECTOR_BYTES, PAGE_BYTES));
         let capacity = Sectors::new(bytes / granule.bytes() * granule.count());
-        let notes = if kind.is_file() { notes_on_file(&metadata, bytes) } else { Vec::new() };
+        let notes = if kind.is_file() { notes_on_file(&file, &metadata, bytes) } else { Vec::new() };
         let memory = vec![0; (READ_BYTES_MAX + PAGE_BYTES) as usize];
         let device = FileDevice { file, capacity, granule, begin: Instant::now(), memory, stop };
         Ok(Opened { device, block, notes })
@@ -98,18 +98,22 @@ fn explained(path: &Path, error: &std::io::Error) -> anyhow::Error {
 }
 
 /// Notes on the measurement of a file.
-fn notes_on_file(metadata: &Metadata, bytes: u64) -> Vec<String> {
+fn notes_on_file(file: &File, metadata: &Metadata, bytes: u64) -> Vec<String> {
     let mut notes = vec![
         "a file was measured: distances are those within the file, and the file system decides where its blocks lie"
             .to_owned(),
     ];
-    notes.extend(note_on_holes(metadata, bytes));
+    notes.extend(note_on_holes(file, metadata, bytes));
     notes
 }
 
 /// A note if a file of `bytes` has holes.
-pub fn note_on_holes(metadata: &Metadata, bytes: u64) -> Option<String> {
+pub fn note_on_holes(file: &File, metadata: &Metadata, bytes: u64) -> Option<String> {
     let allocated = metadata.blocks() * SECTOR_BYTES;
+    // File systems in user space, such as nbdfuse, state no blocks at all.
+    if allocated == 0 && rustix::fs::seek(file, rustix::fs::SeekFrom::Hole(0)).is_ok_and(|hole| hole >= bytes) {
+        return None;
+    }
     ((allocated as f64) < bytes as f64 * ALLOCATED_MIN).then(|| {
         format!(
             "only {:.0} % of the file has blocks, and reads of holes never reach the device; write the whole file \
@@ -189,7 +193,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("sparse");
         File::create(&path).unwrap().set_len(1 << 20).unwrap();
-        let notes = notes_on_file(&std::fs::metadata(&path).unwrap(), 1 << 20);
+        let notes = notes_on_file(&File::open(&path).unwrap(), &std::fs::metadata(&path).unwrap(), 1 << 20);
         assert!(notes[1].starts_with("only 0 % of the file has blocks"), "{notes:?}");
     }
 

@@ -106,7 +106,7 @@ impl Opened {
             ));
         }
         if kind.is_file() {
-            warnings.extend(note_on_holes(&metadata, bytes).map(|note| format!("{}: {note}", path.display())));
+            warnings.extend(note_on_holes(&file, &metadata, bytes).map(|note| format!("{}: {note}", path.display())));
         }
         let widened = Arc::default();
         let target =
