@@ -60,7 +60,12 @@ pub const NEEDS: &[Need] = &[
         needed: &[],
         useful: &[REPLAY, CALIBRATE_DEVICE],
     },
-    Need { name: "namespaces", kind: Kind::Permission(probes::namespaces), needed: &[CAPTURE_LAB, VALIDATE_GUEST], useful: &[] },
+    Need {
+        name: "namespaces",
+        kind: Kind::Permission(probes::namespaces),
+        needed: &[CAPTURE_LAB, VALIDATE_GUEST],
+        useful: &[],
+    },
     Need { name: "open files", kind: Kind::Permission(probes::open_files), needed: &[], useful: &[SERVE] },
     Need {
         name: "tracefs",
@@ -88,7 +93,12 @@ pub const NEEDS: &[Need] = &[
         useful: &[CAPTURE_LAB, VALIDATE_GUEST, SERVE_CLIENTS],
     },
     Need { name: "/dev/nbd0", kind: Kind::Device(probes::nbd), needed: &[], useful: &[SERVE_CLIENTS] },
-    Need { name: "memory", kind: Kind::Resource(probes::memory), needed: &[], useful: &[CAPTURE_LAB, VALIDATE_GUEST, SERVE] },
+    Need {
+        name: "memory",
+        kind: Kind::Resource(probes::memory),
+        needed: &[],
+        useful: &[CAPTURE_LAB, VALIDATE_GUEST, SERVE],
+    },
     Need {
         name: "free space",
         kind: Kind::Resource(probes::space),

@@ -23,6 +23,9 @@ pub struct GuestValidation {
     pub repetitions: u32,
     /// The length of the time in which each run was measured, in seconds.
     pub measured_seconds: u32,
+    /// The folders of runs in which the served drive completed one request of a hundred, or more, over 1 ms late: the
+    /// host was busy, and the figures contain that.
+    pub late_runs: Vec<String>,
     /// Each VM alone.
     pub vms: Vec<GuestVm>,
 }

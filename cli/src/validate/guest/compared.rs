@@ -116,11 +116,8 @@ mod tests {
 
     /// Three schedulers: `c` is far above the others, whose intervals overlap.
     fn figure(more_is_better: bool) -> GuestFigure {
-        let unders = vec![
-            under("a", &[10.0, 12.0], 20.0),
-            under("b", &[11.0, 12.0], 19.0),
-            under("c", &[100.0, 101.0], 150.0),
-        ];
+        let unders =
+            vec![under("a", &[10.0, 12.0], 20.0), under("b", &[11.0, 12.0], 19.0), under("c", &[100.0, 101.0], 150.0)];
         compare("x", more_is_better, unders)
     }
 

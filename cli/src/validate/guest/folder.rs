@@ -1,9 +1,11 @@
 //! The folder of `iocast validate guest`: a lab for the capture, and one for each scheduler.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use capture::lab::Plan;
+use serde::Deserialize;
 use traces::results::lab::LabResults;
 
 use super::KERNEL_SCHEDULERS;
@@ -16,6 +18,8 @@ pub const CAPTURE_FOLDER: &str = "capture";
 pub const PLAN_FILE: &str = "plan.toml";
 /// The file of a lab's results.
 pub const LAB_FILE: &str = "lab.json";
+/// A drive is late in a run if its replies are later than this at p99, in nanoseconds.
+const LATE_NS: u64 = 1_000_000;
 
 /// The runs under each scheduler, and the captures that are replayed.
 pub struct GuestFolder {
@@ -37,7 +41,7 @@ impl GuestFolder {
     /// A lab is missing or incomplete, or schedulers that do not begin with that of the captures.
     pub fn read(path: &Path, schedulers: Option<Vec<String>>) -> Result<GuestFolder> {
         let plan = Plan::read_kept(&path.join(PLAN_FILE))
-            .with_context(|| format!("{}: is no folder of iocast validate guest", path.display()))?;
+            .with_context(|| format!("{}: cannot be read; name a folder of runs, or a plan", path.display()))?;
         let captured = Plan::read_kept(&path.join(CAPTURE_FOLDER).join(PLAN_FILE))?;
         let Some(baseline) = captured.guest.scheduler.clone() else {
             bail!("{}: the captures name no scheduler; begin again in another folder", path.display());
@@ -75,6 +79,24 @@ impl GuestFolder {
         self.path.join(lab).join(format!("runs/alone-{name}/{repetition}/{name}.parquet"))
     }
 
+    /// The runs in which the served drive was late.
+    ///
+    /// # Errors
+    /// The report of a run cannot be read.
+    pub fn late_runs(&self) -> Result<Vec<String>> {
+        let mut late = Vec::new();
+        for vm in &self.plan.vms {
+            let of = |lab: &str, repetition: u32| format!("{lab}/runs/alone-{}/{repetition}", vm.name);
+            let measured = self.schedulers.iter().flat_map(|lab| (1..=self.repetitions).map(move |run| of(lab, run)));
+            for run in [of(CAPTURE_FOLDER, 1)].into_iter().chain(measured) {
+                if is_late(&self.path.join(&run))? {
+                    late.push(run);
+                }
+            }
+        }
+        Ok(late)
+    }
+
     /// The queue of a VM's disk, as its capture recorded it.
     ///
     /// # Errors
@@ -87,6 +109,26 @@ impl GuestFolder {
         };
         Ok(GuestQueue { depth: self.plan.guest.queue_depth, is_rotational: rotational.trim() == "1" })
     }
+}
+
+/// A part of the report of a served drive.
+#[derive(Deserialize)]
+struct Served {
+    lateness: Lateness,
+}
+
+/// How late its replies were, by the name of the percentile.
+#[derive(Deserialize)]
+struct Lateness {
+    percentiles_ns: BTreeMap<String, u64>,
+}
+
+/// Whether the served drive of the run in `folder` was late: the host was too busy to serve it.
+fn is_late(folder: &Path) -> Result<bool> {
+    let path = folder.join("lun.json");
+    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let served: Served = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
+    Ok(served.lateness.percentiles_ns.get("p99").is_some_and(|&p99| p99 > LATE_NS))
 }
 
 /// The results of one lab.

@@ -32,13 +32,17 @@ type Values = [Option<f64>; FIGURES.len()];
 
 pub fn run(arguments: &ValidateGuest) -> Result<()> {
     let schedulers = schedulers(arguments.schedulers.as_deref())?;
-    let folder = if arguments.input.is_dir() {
-        arguments.input.clone()
-    } else {
-        runs::make(arguments, schedulers.clone())?
-    };
+    let folder =
+        if arguments.input.is_dir() { arguments.input.clone() } else { runs::make(arguments, schedulers.clone())? };
     let found = GuestFolder::read(&folder, arguments.schedulers.is_some().then_some(schedulers))?;
     let result = validated(&found)?;
+    if !result.late_runs.is_empty() {
+        eprintln!(
+            "iocast: warning: the served drive was over 1 ms late for 1 % of requests in {}; the host was busy. Delete \
+             these folders and repeat the runs with PLAN.toml --resume and less other load",
+            result.late_runs.join(", ")
+        );
+    }
     match arguments.output_format {
         OutputFormat::Json => print_json(&result),
         format => print(&tables::render(&result, format)),
@@ -74,6 +78,7 @@ fn validated(found: &GuestFolder) -> Result<GuestValidation> {
         baseline: found.schedulers[0].clone(),
         repetitions: found.repetitions,
         measured_seconds: plan.seconds - plan.warm_up_seconds,
+        late_runs: found.late_runs()?,
         vms,
     })
 }

@@ -87,7 +87,13 @@ pub struct Simulated {
 ///
 /// # Errors
 /// The drive or a scheduler cannot be built, or the capture cannot be replayed closed.
-pub fn simulate(records: &[Record], path: &Path, scheduler: &str, queue: GuestQueue, behind: &Behind) -> Result<Simulated> {
+pub fn simulate(
+    records: &[Record],
+    path: &Path,
+    scheduler: &str,
+    queue: GuestQueue,
+    behind: &Behind,
+) -> Result<Simulated> {
     let built = drive_models::build(&behind.drive.parse()?)?;
     let stack = layers(scheduler, queue, &behind.scheduler, built.queue_depth());
     let spec = StackSpec::of(&stack)?;
@@ -149,14 +155,20 @@ mod tests {
     #[test]
     fn layers_hold_what_the_kernel_holds() {
         let turning = |depth| GuestQueue { depth, is_rotational: true };
-        assert_eq!(layers("none", turning(4), "fifo", 1), "processes=none@depth=4,merge=off/drive=fifo@depth=1,merge=off");
+        assert_eq!(
+            layers("none", turning(4), "fifo", 1),
+            "processes=none@depth=4,merge=off/drive=fifo@depth=1,merge=off"
+        );
         assert_eq!(
             layers("kyber", turning(200), "cats", 32),
             "processes=none@depth=256,merge=off/guest=kyber@depth=200,look_ahead=on/drive=cats@depth=32,merge=off"
         );
         // 8 tags are four words of two, 64 four words of sixteen, 3 one word.
         let bfq = layers("bfq", turning(4), "fifo", 1);
-        assert!(bfq.starts_with("processes=none@depth=8,write_depth=4,merge=off/guest=bfq:rotational=on@depth=4"), "{bfq}");
+        assert!(
+            bfq.starts_with("processes=none@depth=8,write_depth=4,merge=off/guest=bfq:rotational=on@depth=4"),
+            "{bfq}"
+        );
         assert_eq!([64, 256, 3].map(writes_held_by_bfq), [48, 192, 48]);
         assert!(layers("bfq", GuestQueue { depth: 4, is_rotational: false }, "fifo", 1).contains("/guest=bfq@depth=4"));
         for scheduler in super::super::KERNEL_SCHEDULERS {
@@ -188,7 +200,8 @@ mod tests {
         let queue = GuestQueue { depth: 4, is_rotational: true };
         let found = simulate(&records, Path::new("x"), "none", queue, &behind).unwrap();
         assert_eq!(found.done.len(), 110);
-        let last = found.done.iter().filter(|done| done.request.stream == StreamId(2)).map(|done| done.request.arrival).max();
+        let last =
+            found.done.iter().filter(|done| done.request.stream == StreamId(2)).map(|done| done.request.arrival).max();
         assert_eq!(found.used_up, last);
         assert!(last.unwrap() < Timestamp::from_ns(2_000_000_000), "{last:?}");
         // The disk lies at its place of the drive.
