@@ -32,8 +32,7 @@ type Values = [Option<f64>; FIGURES.len()];
 
 pub fn run(arguments: &ValidateGuest) -> Result<()> {
     let schedulers = schedulers(arguments.schedulers.as_deref())?;
-    let folder =
-        if arguments.input.is_dir() { arguments.input.clone() } else { runs::make(arguments, schedulers.clone())? };
+    let folder = if arguments.input.is_dir() { arguments.input.clone() } else { runs::make(arguments, &schedulers)? };
     let found = GuestFolder::read(&folder, arguments.schedulers.is_some().then_some(schedulers))?;
     let result = validated(&found)?;
     if !result.late_runs.is_empty() {

@@ -33,7 +33,7 @@ struct Part {
 ///
 /// # Errors
 /// As `iocast capture lab`; a plan with fewer than two repetitions.
-pub fn make(arguments: &ValidateGuest, schedulers: Vec<String>) -> Result<PathBuf> {
+pub fn make(arguments: &ValidateGuest, schedulers: &[String]) -> Result<PathBuf> {
     let given = &arguments.input;
     let plan = Plan::read(given)?;
     ensure!(
