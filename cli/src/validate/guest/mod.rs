@@ -104,8 +104,8 @@ fn validated_vm(found: &GuestFolder, vm: usize) -> Result<GuestVm> {
         let span = until.saturating_since(begin);
         if span < end.saturating_since(begin) {
             eprintln!(
-                "iocast: warning: {name} under {scheduler}: a process used up its captured requests after {:.1} s of the \
-                 simulation, so simulated figures cover less time; a longer capture (--capture-seconds) helps",
+                "iocast: warning: {name} under {scheduler}: a process used up its captured requests after {:.1} s of \
+                 the simulation, so simulated figures cover less time; a longer capture (--capture-seconds) helps",
                 until.as_ns() as f64 / 1e9
             );
         }

@@ -79,7 +79,7 @@ pub struct Simulated {
     /// The layers as a line.
     pub stack: String,
     pub done: Vec<Done>,
-    /// When the first stream had used up its requests that the capture did not see end; `None` if none had before `end`.
+    /// When the first stream that was active to the end of the capture sent its last request.
     pub used_up: Option<Timestamp>,
 }
 
