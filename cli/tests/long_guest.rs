@@ -59,13 +59,13 @@ fn runs_under_two_kernel_schedulers_stand_beside_the_simulation_of_one_capture()
         let queue = std::fs::read_to_string(out.join(lab).join("runs/alone-reads/1/reads/queue.txt")).unwrap();
         assert!(queue.contains(&format!("[{scheduler}]")), "{lab}: {queue}");
     }
-    // Random reads of a full drive: between 4 and 7 ms each, whoever chooses.
+    // Random reads of a drive that is never idle: 2 to 10 ms each, whoever chooses.
     let rate = &found["vms"][0]["figures"][1];
     assert_eq!(rate["figure"], "requests_per_s");
     for of in rate["schedulers"].as_array().unwrap() {
         let measured: Vec<f64> =
             of["measured"].as_array().unwrap().iter().map(|value| value.as_f64().unwrap()).collect();
-        assert!(measured.len() == 2 && measured.iter().all(|rate| (50.0..300.0).contains(rate)), "{of}");
+        assert!(measured.len() == 2 && measured.iter().all(|rate| (100.0..500.0).contains(rate)), "{of}");
         let simulated = of["simulated"].as_f64().unwrap() / of["measured_mean"].as_f64().unwrap();
         assert!((0.7..1.4).contains(&simulated), "{of}");
     }

@@ -47,10 +47,7 @@ fn measured_and_simulated_figures_stand_side_by_side() {
     near(&figure(&found, "read_response_mean_ns")["schedulers"][1]["measured_mean"], 9e6, 1e-9);
     near(&figure(&found, "read_response_p99_ns")["schedulers"][0]["simulated"], 4e6, 0.02);
     let ranks = &rate["ranks"];
-    assert_eq!(
-        (&ranks["told_apart"], &ranks["agreeing"], &ranks["tied"]),
-        (&1.into(), &0.into(), &Value::Array(vec![]))
-    );
+    assert_eq!((&ranks["ordered"], &ranks["agreeing"], &ranks["tied"]), (&1.into(), &0.into(), &Value::Array(vec![])));
     assert_eq!(ranks["reversed"], serde_json::json!([["none", "bfq"]]));
     // Nothing was written, so there are no figures of writes.
     assert_eq!(found["vms"][0]["figures"].as_array().unwrap().len(), 4);

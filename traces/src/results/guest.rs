@@ -100,7 +100,7 @@ pub struct GuestScheduler {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GuestRanks {
     /// Pairs whose measured intervals do not overlap.
-    pub told_apart: usize,
+    pub ordered: usize,
     /// Those of them that the simulation has in the same order.
     pub agreeing: usize,
     /// Those that it has in the other order or as equals, the better as measured first.

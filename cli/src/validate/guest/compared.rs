@@ -95,7 +95,7 @@ fn ranks(schedulers: &[GuestScheduler], more_is_better: bool) -> GuestRanks {
                 ranks.tied.push([&one.scheduler, &other.scheduler].map(String::clone));
                 continue;
             };
-            ranks.told_apart += 1;
+            ranks.ordered += 1;
             if is_simulated_better(better, worse, more_is_better) {
                 ranks.agreeing += 1;
             } else {
@@ -145,14 +145,14 @@ mod tests {
         let found = figure(true);
         let ranks: Vec<_> = found.schedulers.iter().map(|of| (of.measured_ranks, of.simulated_rank)).collect();
         assert_eq!(ranks, [([2, 3], Some(2)), ([2, 3], Some(3)), ([1, 1], Some(1))]);
-        assert_eq!((found.ranks.told_apart, found.ranks.agreeing), (2, 2));
+        assert_eq!((found.ranks.ordered, found.ranks.agreeing), (2, 2));
         assert_eq!(found.ranks.tied, [["a", "b"]]);
         assert!(found.ranks.reversed.is_empty());
         // Of a response time the least is best.
         let found = figure(false);
         let ranks: Vec<_> = found.schedulers.iter().map(|of| (of.measured_ranks, of.simulated_rank)).collect();
         assert_eq!(ranks, [([1, 2], Some(2)), ([1, 2], Some(1)), ([3, 3], Some(3))]);
-        assert_eq!((found.ranks.told_apart, found.ranks.agreeing), (2, 2));
+        assert_eq!((found.ranks.ordered, found.ranks.agreeing), (2, 2));
     }
 
     #[test]
@@ -160,7 +160,7 @@ mod tests {
         let of = |simulated| vec![under("a", &[10.0, 10.1], 5.0), under("b", &[50.0, 50.1], simulated)];
         for simulated in [4.0, 5.0] {
             let found = compare("x", true, of(simulated));
-            assert_eq!((found.ranks.told_apart, found.ranks.agreeing), (1, 0), "{simulated}");
+            assert_eq!((found.ranks.ordered, found.ranks.agreeing), (1, 0), "{simulated}");
             assert_eq!(found.ranks.reversed, [["b", "a"]], "{simulated}");
         }
         assert_eq!(compare("x", true, of(6.0)).ranks.agreeing, 1);
@@ -169,7 +169,7 @@ mod tests {
     #[test]
     fn one_repetition_orders_nothing() {
         let found = compare("x", true, vec![under("a", &[1.0], 1.0), under("b", &[9.0], 9.0)]);
-        assert_eq!((found.ranks.told_apart, found.ranks.tied.len()), (0, 1));
+        assert_eq!((found.ranks.ordered, found.ranks.tied.len()), (0, 1));
         assert_eq!(found.schedulers[1].measured_ci95, None);
         assert_eq!(found.schedulers[1].measured_ranks, [1, 2]);
     }

@@ -140,7 +140,7 @@ mod tests {
         Record { request, observed }
     }
 
-    fn told(records: &[Record]) -> Vec<(u64, u64, u64)> {
+    fn shapes(records: &[Record]) -> Vec<(u64, u64, u64)> {
         let of = |record: &Record| {
             let request = &record.request;
             (request.lba.sector(), request.sectors().count(), request.arrival.as_ns() / 1_000_000)
@@ -153,7 +153,7 @@ mod tests {
         // Three neighbours in one plug, and another request of the same plug that is no neighbour.
         let plug = |lba, arrival| write(lba, arrival, None, 5, 20);
         let found = unplugged(vec![plug(8, 1), plug(0, 2), plug(16, 3), plug(100, 4)]);
-        assert_eq!(told(&found), [(0, 24, 3), (100, 8, 4)]);
+        assert_eq!(shapes(&found), [(0, 24, 3), (100, 8, 4)]);
         assert_eq!(found[0].response_time(), Some(Nanos::from_ms(17)));
     }
 
@@ -161,7 +161,7 @@ mod tests {
     fn other_neighbours_stay_apart() {
         // Merged after the request was inserted: the scheduler did that.
         let later = unplugged(vec![write(0, 1, Some(2), 9, 20), write(8, 4, Some(4), 9, 20)]);
-        assert_eq!(told(&later), [(0, 8, 1), (8, 8, 4)]);
+        assert_eq!(shapes(&later), [(0, 8, 1), (8, 8, 4)]);
         // Issued or completed at other times; of other streams; of another operation.
         let mut other_stream = write(8, 2, None, 5, 20);
         other_stream.request.stream = traces::StreamId(7);

@@ -87,7 +87,7 @@ fn order(ranks: &GuestRanks) -> String {
     let pairs = |of: &[[String; 2]], between: &str| {
         of.iter().map(|[one, other]| format!("{one}{between}{other}")).collect::<Vec<_>>().join(", ")
     };
-    let mut text = match ranks.told_apart {
+    let mut text = match ranks.ordered {
         0 => "No two schedulers have a measured order.".to_owned(),
         all => format!("Order: simulated as measured for {} of {all} pairs with a measured order.", ranks.agreeing),
     };
