@@ -2,6 +2,7 @@
 //! of a mount namespace in which the checkout is hidden. Needs root, tracefs, fio and the programs of the lab.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod guest_folder;
 mod live;
 mod wire;
 
@@ -214,6 +215,8 @@ fn devices(installed: &mut Installed) {
     installed.write("small.fio", JOB);
     installed.runs("capture lab", &["lab.toml", "-o", "lab"], &["lab/lab.json"]);
     installed.runs("validate consolidation", &["lab", "--predictors", "casale"], &[]);
+    guest_folder::folder(&installed.folder.path().join("guests"));
+    installed.runs("validate guest", &["guests"], &[]);
 }
 
 #[test]

@@ -117,6 +117,20 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["validate", "guest"],
+        [
+            (
+                "Four schedulers of Linux on a plan's workloads, real and simulated",
+                "iocast validate guest plan.toml -o guests",
+            ),
+            (
+                "Two schedulers, from a longer capture",
+                "iocast validate guest plan.toml --schedulers none,bfq --capture-seconds 120",
+            ),
+            ("Runs that were made before", "iocast validate guest guests --output-format markdown"),
+        ],
+    ),
+    (
         &["reproduce"],
         [
             ("The tables and figures of a paper", "iocast reproduce geist2010"),

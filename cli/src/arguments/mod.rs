@@ -47,7 +47,9 @@ pub use shell::{Completions, Man};
 pub use stack::Stack;
 pub use stage::{Stage, Switch};
 pub use stat::Stat;
-pub use validate::{Validate, ValidateClosed, ValidateConsolidation, ValidateDecisions, ValidateDrive, ValidateWhat};
+pub use validate::{
+    Validate, ValidateClosed, ValidateConsolidation, ValidateDecisions, ValidateDrive, ValidateGuest, ValidateWhat,
+};
 pub use workloads::Workloads;
 
 /// Forecast block I/O: capture and measure traces, replay them under several schedulers, and predict VMs that share a

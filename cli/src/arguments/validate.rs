@@ -42,6 +42,13 @@ pub enum ValidateWhat {
     /// times, which compares request by request. The second run fits one rotation period and one phase to the trace
     /// itself.
     Drive(ValidateDrive),
+    /// Compare real schedulers in guests with ours in simulation: rank and ratios, on the same drive
+    ///
+    /// VMs under QEMU run a lab's plan (`iocast capture lab`), each alone, under each scheduler of their kernel. One
+    /// further run under the first scheduler is captured and replayed closed under ours, on the same drive. Its
+    /// simulated figures are compared with the measured means and their 95 % intervals over repetitions. Two
+    /// schedulers have a measured order if their intervals do not overlap.
+    Guest(ValidateGuest),
 }
 
 #[derive(Debug, Args)]
@@ -135,6 +142,34 @@ pub struct ValidateDecisions {
     /// Number of differing decisions to print in the table (JSON holds all)
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub misses: usize,
+    /// Form of the printed result
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub struct ValidateGuest {
+    /// Lab plan with two or more repetitions, whose runs are made; or the folder of runs that were made before
+    #[arg(value_name = "PLAN.toml|FOLDER")]
+    pub input: PathBuf,
+    /// Schedulers of the guests' kernel. The first is that of the replayed capture, to which ratios refer [default:
+    /// none,mq-deadline,bfq,kyber; of a folder, those that it has]
+    #[arg(long, value_delimiter = ',', value_name = "NAME,…")]
+    pub schedulers: Option<Vec<String>>,
+    /// How long the workload of the captured run lasts. A process that is faster in simulation needs more requests
+    /// than it sent in the other runs [default: twice the plan's seconds]
+    #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub capture_seconds: Option<u32>,
+    /// Folder of the runs [default: the plan's name without its ending]
+    #[arg(long, short, value_name = "FOLDER")]
+    pub output: Option<PathBuf>,
+    /// Continue in an existing folder: complete runs are kept. Only the number of repetitions and the schedulers after
+    /// the first may differ from before
+    #[arg(long)]
+    pub resume: bool,
+    /// Folder that keeps the image that VMs boot [default: $XDG_CACHE_HOME/iocast, or ~/.cache/iocast]
+    #[arg(long, value_name = "FOLDER")]
+    pub cache: Option<PathBuf>,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,

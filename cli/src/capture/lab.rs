@@ -11,7 +11,7 @@ use capture::lab::{self, Accelerator, GuestImage, Lab, LabError, LabProgress, Pl
 use traces::results::lab::{LabMean, LabOperation, LabResults};
 
 use crate::error::{Interrupted, UsageError};
-use crate::needs::{self, uses};
+use crate::needs::{self, Use, uses};
 use crate::output::{self, Table};
 use crate::output_format::OutputFormat;
 
@@ -21,14 +21,45 @@ const RESULTS_FILE: &str = "lab.json";
 pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
     let folder = arguments.output.clone().unwrap_or_else(|| arguments.plan.with_extension(""));
+    let needed = [uses::CAPTURE_LAB, uses::CAPTURE_LAB_IMAGE];
+    let host = enter(&plan, &folder, arguments.resume, arguments.cache.as_deref(), needed)?;
+    let lab = Lab {
+        plan,
+        plan_text: std::fs::read_to_string(&arguments.plan)?,
+        plan_folder: arguments.plan.parent().map(Path::to_path_buf).unwrap_or_default(),
+        folder: std::path::absolute(&folder)?,
+        image: host.image,
+        iocast: std::env::current_exe()?,
+    };
+    let results = make(&lab, &mut Steps, &host.stop, &lab.folder.join(RESULTS_FILE))?;
+    match arguments.output_format {
+        OutputFormat::Json => output::print_json(&results),
+        format => output::print(&render(&results, format)),
+    }
+}
+
+/// The host within the lab's namespaces.
+pub struct LabHost {
+    /// The image that VMs boot.
+    pub image: GuestImage,
+    /// Set by the signals that end the lab.
+    pub stop: Arc<AtomicBool>,
+}
+
+/// Checks the host and the folder of the results for a plan, builds the image that VMs boot, and enters the lab's
+/// namespaces. `needed` are the uses of every run, and of a run that builds the image.
+///
+/// # Errors
+/// The folder exists and the runs do not continue in it; the host lacks something; the image cannot be built.
+pub fn enter(plan: &Plan, folder: &Path, resume: bool, cache: Option<&Path>, needed: [Use; 2]) -> Result<LabHost> {
     ensure!(
-        arguments.resume || lab::is_entered() || !folder.exists(),
+        resume || lab::is_entered() || !folder.exists(),
         UsageError(format!("{} exists: --resume continues in it, --output names another folder", folder.display()))
     );
-    let cache = arguments.cache.clone().map_or_else(cache, Ok)?;
+    let cache = cache.map_or_else(self::cache, |cache| Ok(cache.to_owned()))?;
     // Outside, the host was checked with the same arguments.
     if !lab::is_entered() {
-        check_host(&plan, &cache, &folder)?;
+        check_host(plan, &cache, folder, needed)?;
     }
     if stderr().is_terminal() && !GuestImage::is_built(&cache) {
         eprintln!("building the image that VMs boot from Debian packages, about half a minute");
@@ -40,36 +71,32 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
     }
-    let lab = Lab {
-        plan,
-        plan_text: std::fs::read_to_string(&arguments.plan)?,
-        plan_folder: arguments.plan.parent().map(Path::to_path_buf).unwrap_or_default(),
-        folder: std::path::absolute(&folder)?,
-        image,
-        iocast: std::env::current_exe()?,
-    };
-    let results = lab::run(&lab, &mut Steps, &stop).map_err(|error| match error {
+    Ok(LabHost { image, stop })
+}
+
+/// Makes the runs of a lab, stores its results in the file `path`, and warns of doubtful runs.
+///
+/// # Errors
+/// A run fails or is interrupted, or the results cannot be written.
+pub fn make(lab: &Lab, progress: &mut dyn LabProgress, stop: &AtomicBool, path: &Path) -> Result<LabResults> {
+    let results = lab::run(lab, progress, stop).map_err(|error| match error {
         LabError::Interrupted => Interrupted.into(),
         error => anyhow::Error::from(error),
     })?;
     let mut json = serde_json::to_string_pretty(&results)?;
     json.push('\n');
-    let path = lab.folder.join(RESULTS_FILE);
-    std::fs::write(&path, json).with_context(|| path.display().to_string())?;
+    std::fs::write(path, json).with_context(|| path.display().to_string())?;
     for doubt in results.runs.iter().flat_map(lab::doubts) {
         eprintln!("iocast: warning: {doubt}");
     }
-    match arguments.output_format {
-        OutputFormat::Json => output::print_json(&results),
-        format => output::print(&render(&results, format)),
-    }
+    Ok(results)
 }
 
 /// Checks that the host has all that the plan needs, before anything is built.
-fn check_host(plan: &Plan, cache: &Path, folder: &Path) -> Result<()> {
+fn check_host(plan: &Plan, cache: &Path, folder: &Path, [every, image]: [Use; 2]) -> Result<()> {
     let runs = [
-        (true, uses::CAPTURE_LAB),
-        (!GuestImage::is_built(cache), uses::CAPTURE_LAB_IMAGE),
+        (true, every),
+        (!GuestImage::is_built(cache), image),
         (plan.vms.iter().any(|vm| vm.disk != Transport::Virtio), uses::CAPTURE_LAB_FILE),
         (plan.vms.iter().any(|vm| vm.disk == Transport::Iscsi), uses::CAPTURE_LAB_ISCSI),
         (plan.guest.accelerator == Accelerator::Kvm, uses::CAPTURE_LAB_KVM),

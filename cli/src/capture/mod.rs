@@ -4,7 +4,7 @@ mod block;
 mod cleanup;
 mod decisions;
 mod iscsi;
-mod lab;
+pub mod lab;
 mod recover;
 mod running;
 mod scrub;

@@ -6,6 +6,7 @@ mod decisions;
 mod drive;
 mod errors_tables;
 mod free;
+mod guest;
 mod recorded_queue;
 mod replayed;
 
@@ -19,5 +20,6 @@ pub fn run(arguments: &Validate) -> Result<()> {
         ValidateWhat::Consolidation(arguments) => consolidation::run(arguments),
         ValidateWhat::Decisions(arguments) => decisions::run(arguments),
         ValidateWhat::Drive(arguments) => drive::run(arguments),
+        ValidateWhat::Guest(arguments) => guest::run(arguments),
     }
 }

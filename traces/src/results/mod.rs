@@ -9,6 +9,7 @@ pub mod decisions;
 pub mod drive;
 pub mod engines;
 pub mod free_run;
+pub mod guest;
 pub mod isolation;
 pub mod lab;
 pub mod live;

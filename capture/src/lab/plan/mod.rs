@@ -198,6 +198,31 @@ impl Plan {
         })
     }
 
+    /// The plan in `text` with each VM alone only, under `scheduler` and for `seconds`, if given: the plan and its text.
+    ///
+    /// # Errors
+    /// The text is no valid plan. `path` is its file, which the message names.
+    pub fn alone_under(
+        text: &str,
+        scheduler: &str,
+        seconds: Option<u32>,
+        path: &Path,
+    ) -> Result<(Plan, String), DescriptionError> {
+        let invalid = |problem: String| refused(path, None, problem);
+        let mut table: toml::Table = toml::from_str(text).map_err(|error| invalid(error.message().to_owned()))?;
+        table.remove("together");
+        if let Some(seconds) = seconds {
+            table.insert("seconds".to_owned(), i64::from(seconds).into());
+        }
+        let guest = table.entry("guest").or_insert_with(|| toml::Table::new().into());
+        let Some(guest) = guest.as_table_mut() else { return Err(invalid("guest is no table".to_owned())) };
+        guest.insert("scheduler".to_owned(), scheduler.into());
+        let text = table.to_string();
+        let plan: Plan = toml::from_str(&text).map_err(|error| invalid(error.message().to_owned()))?;
+        plan.check().map_err(invalid)?;
+        Ok((plan, text))
+    }
+
     /// The groups of one repetition: each VM alone, then those that run together.
     pub fn groups(&self) -> Vec<LabGroup> {
         let vms = self.vms.len();

@@ -145,3 +145,27 @@ fn iscsi_names_and_uuids_differ_between_vms() {
     assert_ne!(uuid(1, 0), uuid(2, 0));
     assert_eq!(uuid(u64::MAX, 4095).len(), 36);
 }
+
+#[test]
+fn variant_of_a_plan_has_another_scheduler_and_no_groups() {
+    let text = PAIR.replace("[lun]", "[guest]\nqueue_depth = 4\nscheduler = \"bfq\"\n[lun]");
+    let (plan, kept) = Plan::alone_under(&text, "kyber", None, Path::new("plan.toml")).unwrap();
+    assert_eq!((plan.guest.scheduler.as_deref(), plan.guest.queue_depth, plan.seconds), (Some("kyber"), 4, 20));
+    let names: Vec<String> = plan.groups().into_iter().map(|group| group.name).collect();
+    assert_eq!(names, ["alone-mail", "alone-web"]);
+    // The text is that of the plan, and all else is as it was.
+    assert_eq!(toml::from_str::<Plan>(&kept).unwrap(), plan);
+    let before: Plan = toml::from_str(&text).unwrap();
+    assert_eq!((plan.vms, plan.lun), (before.vms, before.lun));
+    // Without [guest], and for another time.
+    let (plan, _) = Plan::alone_under(PAIR, "none", Some(40), Path::new("plan.toml")).unwrap();
+    assert_eq!((plan.guest.scheduler.as_deref(), plan.seconds), (Some("none"), 40));
+    let error = |text: &str| Plan::alone_under(text, "none", None, Path::new("plan.toml")).unwrap_err().to_string();
+    assert!(error("seconds = ").contains("plan.toml"));
+    assert!(
+        error(&format!("guest = 3\n{PAIR}")).contains("plan.toml: guest is no table"),
+        "{}",
+        error(&format!("guest = 3\n{PAIR}"))
+    );
+    assert!(error(&PAIR.replace("seconds = 20", "seconds = 0")).contains("seconds is 0"));
+}

@@ -1,0 +1,210 @@
+//! The replay of a guest's capture under another scheduler, on the drive that was served.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use anyhow::{Context, Result};
+use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
+use replay::stack::StackSpec;
+use replay::{Engine, Observer};
+use traces::{InMemoryTrace, Layer, Record, Request, RequestId, Sectors, StreamId, Timestamp, TraceMeta};
+
+use super::requests::Done;
+
+/// A stream whose last request lies in the last part of the capture was active to its end: one part in this many.
+const LAST_PART: u64 = 10;
+/// Most of the kernel's schedulers have two requests for each tag of the device, for at most 128 tags
+/// (`blk_mq_init_sched`, Linux 6.1).
+const TAGS_MAX: u32 = 128;
+
+/// The queue of a guest's disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct GuestQueue {
+    /// The most requests that the disk accepts.
+    pub depth: u32,
+    /// Whether the kernel takes the disk for one that turns (`queue/rotational`).
+    pub is_rotational: bool,
+}
+
+/// The served drive behind the guest.
+#[derive(Clone, Debug)]
+pub struct Behind {
+    pub drive: String,
+    /// The scheduler in front of the drive.
+    pub scheduler: String,
+    /// Where the VM's disk begins.
+    pub place: Sectors,
+}
+
+/// The layers between the guest's processes and the drive, as a line.
+///
+/// `none` holds as many requests as the disk accepts; a process waits for one of them. Before another scheduler there
+/// are two for each, and the scheduler chooses the next before the disk accepts it. bfq leaves some of them to reads.
+/// The served drive takes requests in the order of its own scheduler and merges none.
+pub fn layers(scheduler: &str, queue: GuestQueue, lun_scheduler: &str, lun_depth: u32) -> String {
+    let depth = queue.depth;
+    let guest = match scheduler {
+        "none" => format!("processes=none@depth={depth},merge=off"),
+        _ => {
+            let held = 2 * depth.min(TAGS_MAX);
+            let (tunables, writes) = match scheduler {
+                "bfq" => (
+                    if queue.is_rotational { ":rotational=on" } else { "" },
+                    format!(",write_depth={}", writes_held_by_bfq(held)),
+                ),
+                _ => ("", String::new()),
+            };
+            format!(
+                "processes=none@depth={held}{writes},merge=off/guest={scheduler}{tunables}@depth={depth},look_ahead=on"
+            )
+        }
+    };
+    format!("{guest}/drive={lun_scheduler}@depth={lun_depth},merge=off")
+}
+
+/// How many of the `held` requests before bfq synchronous writes may take: three quarters of each word of the bitmap of
+/// tags, which has at least four words (`bfq_update_depths`, `sbitmap_calculate_shift`, Linux 6.1). Background writes
+/// may take half of each word; a layer has one limit for both.
+fn writes_held_by_bfq(held: u32) -> u32 {
+    let mut shift = 6;
+    while held >= 4 && shift > 0 && (4 << shift) > held {
+        shift -= 1;
+    }
+    let word = 1_u32 << shift;
+    held.div_ceil(word) * (word * 3 / 4).max(1)
+}
+
+/// A replay, with all that it completed.
+pub struct Simulated {
+    /// The layers as a line.
+    pub stack: String,
+    pub done: Vec<Done>,
+    /// When the first stream that was active to the end of the capture sent its last request.
+    pub used_up: Option<Timestamp>,
+}
+
+/// Replays `records`, the requests of a capture until `end`, closed under `scheduler`.
+///
+/// # Errors
+/// The drive or a scheduler cannot be built, or the capture cannot be replayed closed.
+pub fn simulate(
+    records: &[Record],
+    path: &Path,
+    scheduler: &str,
+    queue: GuestQueue,
+    behind: &Behind,
+) -> Result<Simulated> {
+    let built = drive_models::build(&behind.drive.parse()?)?;
+    let stack = layers(scheduler, queue, &behind.scheduler, built.queue_depth());
+    let spec = StackSpec::of(&stack)?;
+    let trace = VmTrace {
+        name: path.display().to_string(),
+        path: path.to_owned(),
+        reader: Box::new(InMemoryTrace::new(TraceMeta::new("parquet", Layer::GuestQueue, "guest"), records.to_vec())),
+        map: AddressMap::Wrap { place: behind.place },
+    };
+    let workload = MergedTraces::new(vec![trace], TimeWindow::default(), built.drive.capacity());
+    let seen = Seen { left: left(records), done: Vec::new(), used_up: None };
+    let ended = Engine::on(Closed::new(workload), spec.build(built.drive), seen)
+        .run()
+        .with_context(|| format!("{} under {scheduler}", path.display()))?;
+    Ok(Simulated { stack, done: ended.observer.done, used_up: ended.observer.used_up })
+}
+
+/// By stream, the number of requests of each stream that was active to the end of the capture.
+fn left(records: &[Record]) -> BTreeMap<StreamId, u64> {
+    let span = records.last().map_or(0, |last| last.request.arrival.as_ns());
+    let late = Timestamp::from_ns(span - span / LAST_PART);
+    let mut left: BTreeMap<StreamId, (u64, bool)> = BTreeMap::new();
+    for Record { request, .. } in records {
+        let (requests, is_late) = left.entry(request.stream).or_default();
+        *requests += 1;
+        *is_late = request.arrival >= late;
+    }
+    left.into_iter().filter(|(_, (_, is_late))| *is_late).map(|(stream, (requests, _))| (stream, requests)).collect()
+}
+
+/// Keeps what completes, and sees streams use up their requests.
+struct Seen {
+    left: BTreeMap<StreamId, u64>,
+    done: Vec<Done>,
+    used_up: Option<Timestamp>,
+}
+
+impl Observer for Seen {
+    fn arrived(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
+        if let Some(left) = self.left.get_mut(&request.stream) {
+            *left -= 1;
+            if *left == 0 {
+                self.used_up.get_or_insert(now);
+            }
+        }
+    }
+
+    fn completed(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
+        self.done.push(Done { request: *request, response: now.since(request.arrival) });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::{Flags, Lba, Nanos, Observed, Operation};
+
+    use super::*;
+
+    #[test]
+    fn layers_hold_what_the_kernel_holds() {
+        let turning = |depth| GuestQueue { depth, is_rotational: true };
+        assert_eq!(
+            layers("none", turning(4), "fifo", 1),
+            "processes=none@depth=4,merge=off/drive=fifo@depth=1,merge=off"
+        );
+        assert_eq!(
+            layers("kyber", turning(200), "cats", 32),
+            "processes=none@depth=256,merge=off/guest=kyber@depth=200,look_ahead=on/drive=cats@depth=32,merge=off"
+        );
+        // 8 tags are four words of two, 64 four words of sixteen, 3 one word.
+        let bfq = layers("bfq", turning(4), "fifo", 1);
+        assert!(
+            bfq.starts_with("processes=none@depth=8,write_depth=4,merge=off/guest=bfq:rotational=on@depth=4"),
+            "{bfq}"
+        );
+        assert_eq!([64, 256, 3].map(writes_held_by_bfq), [48, 192, 48]);
+        assert!(layers("bfq", GuestQueue { depth: 4, is_rotational: false }, "fifo", 1).contains("/guest=bfq@depth=4"));
+        for scheduler in super::super::KERNEL_SCHEDULERS {
+            StackSpec::of(&layers(scheduler, turning(8), "fifo", 1)).unwrap();
+        }
+    }
+
+    /// A process that reads one place after another, each `response_ms` long, without a pause.
+    fn reads(stream: u32, count: u64, response_ms: u64) -> Vec<Record> {
+        let read = |number: u64| {
+            let arrival = Timestamp::from_ns(number * response_ms * 1_000_000);
+            let lba = Lba::new(u64::from(stream) * 1_000_000 + number * 50_000 % 900_000);
+            let mut request = Request::new(arrival, Operation::Read, lba, Sectors::new(8));
+            (request.stream, request.flags) = (StreamId(stream), Flags::SYNC);
+            let completed = Some(arrival.saturating_add(Nanos::from_ms(response_ms)));
+            Record { request, observed: Observed { inserted: None, issued: Some(arrival), completed, error: 0 } }
+        };
+        (0..count).map(read).collect()
+    }
+
+    #[test]
+    fn a_stream_without_further_requests_ends_the_measured_time() {
+        // One process ends early in the capture itself, the other is much faster in the simulation.
+        let mut records = reads(1, 10, 5);
+        records.extend(reads(2, 100, 40));
+        records.sort_by_key(|record| record.request.arrival);
+        let behind =
+            Behind { drive: "cheetah-15k4".to_owned(), scheduler: "fifo".to_owned(), place: Sectors::new(1 << 20) };
+        let queue = GuestQueue { depth: 4, is_rotational: true };
+        let found = simulate(&records, Path::new("x"), "none", queue, &behind).unwrap();
+        assert_eq!(found.done.len(), 110);
+        let last =
+            found.done.iter().filter(|done| done.request.stream == StreamId(2)).map(|done| done.request.arrival).max();
+        assert_eq!(found.used_up, last);
+        assert!(last.unwrap() < Timestamp::from_ns(2_000_000_000), "{last:?}");
+        // The disk lies at its place of the drive.
+        assert!(found.done.iter().all(|done| done.request.lba >= Lba::new(1 << 20)));
+    }
+}
