@@ -302,6 +302,8 @@ fn files_in_the_folders_of_a_comparison_are_overwritten_with_force_only() {
             std::fs::remove_file(entry.unwrap().path()).unwrap();
         }
     }
+    let (code, message) = failure(&[&compare[..], &["--decision-log", &mail]].concat());
+    assert!(code == 2 && message.contains("mail.parquet is no folder"), "{message}");
     let (code, message) = failure(&[&compare[..], &["--force"]].concat());
     assert!(code == 2 && message.contains("--decision-log"), "--force needs a file to write: {message}");
 }

@@ -255,7 +255,7 @@ fn overloaded_schedulers_are_named_where_the_picture_leaves_them_out() {
     let to = ["-o", &stem];
     stdout(&[&of("mq-deadline,bfq")[..], &to].concat());
     let svg = std::fs::read_to_string(format!("{stem}.svg")).unwrap();
-    for words in ["iocast 0.1.0; overloaded and left out: mq-deadline\n", "\nreads, p99, ms", "\nbfq\n"] {
+    for words in ["iocast 0.1.0; overloaded and left out: mq-deadline\n", "\nreads, p99, ms", "\nbfq:"] {
         assert!(svg.contains(words), "{words} is missing: {svg}");
     }
     // Nothing can be drawn if all are overloaded; the result is what it is without a picture.

@@ -136,6 +136,8 @@ fn files_of_replays(arguments: &Compare, candidates: &[Candidate]) -> Vec<String
 /// Creates the folders of the files that each replay writes, in which no such file may lie without `--force`.
 fn create_folders(arguments: &Compare, candidates: &[Candidate]) -> Result<()> {
     for (folder, ending, alternative) in folders(arguments) {
+        let is_other = folder.exists() && !folder.is_dir();
+        ensure!(!is_other, UsageError(format!("{} is no folder; it gets a file per column", folder.display())));
         if !arguments.picture.force {
             refuse_existing(&paths(candidates, folder, ending).collect::<Vec<PathBuf>>(), alternative)?;
         }
