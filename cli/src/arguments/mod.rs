@@ -115,7 +115,7 @@ fn without_effect(command: &clap::Command, matches: &ArgMatches) -> Option<Strin
     };
     ONLY_WITH.iter().filter(|(of, ..)| of.contains(&name)).find_map(|(_, options, others)| {
         let given = options.iter().find(|option| is_given(option))?;
-        let others = (!others.iter().any(|other| is_given(other))).then(|| others.join(" or --"))?;
+        let others = (!others.iter().any(is_given)).then(|| others.join(" or --"))?;
         Some(format!("--{given} has no effect without --{others}"))
     })
 }
