@@ -9,6 +9,7 @@ pub mod engine;
 pub mod figures;
 mod flush;
 pub mod host;
+mod limits;
 pub mod live;
 pub mod measured;
 mod merge;

@@ -110,10 +110,46 @@ const EXAMPLES: &[Examples] = &[
         [
             (
                 "Our scheduler against decisions of the kernel's",
-                "iocast validate decisions sdb-decisions.txt --scheduler mq-deadline",
+                "iocast validate decisions sdb-decisions --scheduler mq-deadline",
             ),
             ("A drive model against measured times", "iocast validate drive cheetah-9lp cheetah9lp.validate"),
             ("Forecasts against a lab's measurements", "iocast validate consolidation lab-results"),
+        ],
+    ),
+    (
+        &["validate", "closed"],
+        [
+            ("A capture on the drive that is its own fit", "iocast validate closed file.parquet"),
+            (
+                "On the drive that it was recorded on",
+                "iocast validate closed web.parquet --drive cheetah-15k4-mechanical",
+            ),
+            (
+                "For a program",
+                "iocast validate closed web.parquet --drive cheetah-15k4-mechanical --output-format json",
+            ),
+        ],
+    ),
+    (
+        &["validate", "decisions"],
+        [
+            (
+                "A capture of `iocast capture decisions`",
+                "iocast validate decisions sdb-decisions --scheduler mq-deadline",
+            ),
+            (
+                "In CI: code 3 if fewer than 95 % agree",
+                "iocast validate decisions sdb-decisions --scheduler bfq --min-agreement 95%",
+            ),
+            ("Throughput and times of a free run", "iocast validate decisions sdb-decisions --scheduler kyber --free"),
+        ],
+    ),
+    (
+        &["validate", "drive"],
+        [
+            ("A shipped drive", "iocast validate drive cheetah-9lp cheetah9lp.validate"),
+            ("A profile of your own", "iocast validate drive sdb-mechanical.toml sdb.validate"),
+            ("For a program", "iocast validate drive cheetah-9lp cheetah9lp.validate --output-format json"),
         ],
     ),
     (

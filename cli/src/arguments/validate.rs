@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand};
 
+use super::capture::LabFolders;
 use super::reading::parse_percent;
 use super::{FreePacing, Reading};
 use crate::output_format::OutputFormat;
@@ -160,16 +161,8 @@ pub struct ValidateGuest {
     /// than it sent in the other runs [default: twice the plan's seconds]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub capture_seconds: Option<u32>,
-    /// Folder of the runs [default: the plan's name without its ending]
-    #[arg(long, short, value_name = "FOLDER")]
-    pub output: Option<PathBuf>,
-    /// Continue in an existing folder: complete runs are kept. Only the number of repetitions and the schedulers after
-    /// the first may differ from before
-    #[arg(long)]
-    pub resume: bool,
-    /// Folder that keeps the image that VMs boot [default: $XDG_CACHE_HOME/iocast, or ~/.cache/iocast]
-    #[arg(long, value_name = "FOLDER")]
-    pub cache: Option<PathBuf>,
+    #[command(flatten)]
+    pub folders: LabFolders,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,

@@ -20,9 +20,9 @@ const RESULTS_FILE: &str = "lab.json";
 
 pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
-    let folder = arguments.output.clone().unwrap_or_else(|| arguments.plan.with_extension(""));
+    let folder = arguments.folders.output.clone().unwrap_or_else(|| arguments.plan.with_extension(""));
     let needed = [uses::CAPTURE_LAB, uses::CAPTURE_LAB_IMAGE];
-    let host = enter(&plan, &folder, arguments.resume, arguments.cache.as_deref(), needed)?;
+    let host = enter(&plan, &folder, arguments.folders.resume, arguments.folders.cache.as_deref(), needed)?;
     let lab = Lab {
         plan,
         plan_text: std::fs::read_to_string(&arguments.plan)?,

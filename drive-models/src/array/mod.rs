@@ -9,11 +9,12 @@
 //! - [`plan`]: the accesses to members that an operation takes, such as the reads before a RAID-5 write.
 //! - `raid`: the times of these accesses. In a RAID-5 write the accesses that write wait for those that read.
 //! - `member`: the queue and the drive in which an access waits and is served.
-//! - `tracks` and `contents`: the directory that both caches use, and a read cache that is followed without simulating times.
+//! - `tracks` and `contents`: the directory that both caches use, and a read cache that is followed without simulating
+//!   times.
 //!
-//! A read that the cache holds, or a write that it can take, completes after the controller's overhead. Dirty data of the write
-//! cache goes to the members later. Every other request completes one overhead after the last operation that it waits
-//! for.
+//! A read that the cache holds, or a write that it can take, completes after the controller's overhead. Dirty data of
+//! the write cache goes to the members later. Every other request completes one overhead after the last operation that
+//! it waits for.
 //!
 //! Left out are row locks, merging in members' queues, rebuilding onto a spare, more than one failed member, the
 //! controller's bandwidth, and the time to compute parity.

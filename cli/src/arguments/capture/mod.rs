@@ -14,7 +14,7 @@ pub use block::{Block, VmBy};
 pub use cleanup::Cleanup;
 pub use decisions::Decisions;
 pub use iscsi::{DigestsArgument, Engine, Iscsi};
-pub use lab::Lab;
+pub use lab::{Lab, LabFolders};
 pub use recover::Recover;
 pub use scrub::Scrub;
 

@@ -53,9 +53,10 @@ pub fn make(arguments: &ValidateGuest, schedulers: &[String]) -> Result<PathBuf>
     let mut captures = part(CAPTURE_FOLDER, &schedulers[0], Some(seconds))?;
     captures.plan.repetitions = 1;
     let under = schedulers.iter().map(|scheduler| part(scheduler, scheduler, None)).collect::<Result<Vec<_>>>()?;
-    let folder = arguments.output.clone().unwrap_or_else(|| given.with_extension(""));
+    let folder = arguments.folders.output.clone().unwrap_or_else(|| given.with_extension(""));
     let needed = [uses::VALIDATE_GUEST, uses::VALIDATE_GUEST_IMAGE];
-    let host = labs::enter(&captures.plan, &folder, arguments.resume, arguments.cache.as_deref(), needed)?;
+    let host =
+        labs::enter(&captures.plan, &folder, arguments.folders.resume, arguments.folders.cache.as_deref(), needed)?;
     let folder = std::path::absolute(&folder)?;
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let kept = folder.join(PLAN_FILE);
