@@ -82,19 +82,30 @@ fn full_disk_leaves_a_complete_trace() {
     fs::create_dir(&small).unwrap();
     run("mount", &["-t", "tmpfs", "-o", "size=1200k", "none", text(&small)]);
     let trace = small.join("full.parquet");
-    let mut load = fio(&device, 15, &["--rate_iops=15000", "--iodepth=32"]).spawn().unwrap();
+    let mut load = fio(&device, 40, &["--rate_iops=15000", "--iodepth=32"]).spawn().unwrap();
     let output = ran(&["capture", "block", device.str(), "-w", "30", "--min-free", "0", "-o", text(&trace)]);
-    load.kill().unwrap();
-    load.wait().unwrap();
     let (records, losses, _) = read(&trace, None);
     fs::remove_file(&trace).unwrap();
-    let limited = ran(&["capture", "block", device.str(), "-w", "30", "--min-free", "2m", "-o", text(&trace)]);
+    let limited = ran(&["capture", "block", device.str(), "-w", "30", "--min-free", "800k", "-o", text(&trace)]);
+    load.kill().unwrap();
+    load.wait().unwrap();
+    fs::remove_file(&trace).unwrap();
+    // A capture that would stop at once does not begin.
+    let refused = ran(&["capture", "block", device.str(), "-w", "30", "--min-free", "2m", "-o", text(&trace)]);
+    let is_written = trace.exists();
     run("umount", &[text(&small)]);
+    assert_eq!((refused.status.code(), is_written), (Some(1), false));
+    assert!(
+        errors(&refused).contains("1 MiB are free there, fewer than the 2 MiB of --min-free"),
+        "{}",
+        errors(&refused)
+    );
     assert_eq!(output.status.code(), Some(1));
     assert!(errors(&output).contains("No space left on device"), "{}", errors(&output));
     assert!(errors(&output).contains("and is complete"), "{}", errors(&output));
     assert!(records.len() > 10_000 && losses.total() == 0, "{} records, {losses:?}", records.len());
-    assert!(limited.status.success() && errors(&limited).contains("less than --min-free is left"));
+    let said = errors(&limited);
+    assert!(limited.status.success() && said.contains("less than --min-free is left where "), "{said}");
 }
 
 #[test]
