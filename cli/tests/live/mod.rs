@@ -109,11 +109,10 @@ impl Drop for Running {
 
 impl Running {
     pub fn begin(arguments: &[&str]) -> Running {
-        let before = instances().len();
         let mut child = iocast().args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let from = Instant::now();
-        // Wait for an instance with its events switched on.
-        while !instances().iter().any(|path| is_of(path, child.id()) && is_on(path)) || instances().len() <= before {
+        // Wait for an instance with its events switched on. Those of other tests come and go meanwhile.
+        while !instances().iter().any(|path| is_of(path, child.id()) && is_on(path)) {
             if let Some(status) = child.try_wait().unwrap() {
                 let output = child.wait_with_output().unwrap();
                 panic!("the capture ended with {status}: {}", errors(&output));
