@@ -42,13 +42,14 @@ test: tools lint unit live doc scenarios
 # installs the program into an empty folder and runs every subcommand once, as root.
 INSTALLED := cargo test --profile long --workspace --test installed
 test-full: tools
-	cargo test --profile long --workspace --test 'long_*'
+	cargo test --profile long --workspace --test 'long_*' --test papers
 	$(INSTALLED) --no-run
 	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing
 	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(INSTALLED)
 
 # All targets are built from the whole workspace, so that they share one build. A plain `cargo test` leaves out the
-# targets that Cargo.toml marks `test = false`: `live_*`, `long_*`, `installed` and `shared`. They are selected by name.
+# targets that Cargo.toml marks `test = false`: `live_*`, `long_*`, `installed`, `papers` and `shared`. They are selected
+# by name.
 TEST := cargo test --workspace
 
 # Programs that our results and files are checked against, and their Debian packages. Some are for
