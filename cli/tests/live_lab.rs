@@ -167,7 +167,9 @@ fn guest_wire_and_drive_record_the_same_requests() {
 
 /// fio found its data again, over NBD (iSCSI's target reads the disk from there) and over vhost-user.
 fn read_back_what_it_wrote(report: &Path) {
-    let report: Value = serde_json::from_slice(&std::fs::read(report).unwrap()).unwrap();
+    // fio's notes on its options come before the report.
+    let text = std::fs::read_to_string(report).unwrap();
+    let report: Value = serde_json::from_str(&text[text.find("\n{").map_or(0, |at| at + 1)..]).unwrap();
     let jobs = report["jobs"].as_array().unwrap();
     assert!(jobs.iter().all(|job| job["error"] == 0), "{report}");
     let verified = jobs.iter().find(|job| job["jobname"] == "verify").unwrap();
