@@ -59,6 +59,7 @@ direct=1
 bs=4k
 size=256k
 verify=crc32c
+verify_backlog=8
 verify_fatal=1
 ";
 
