@@ -53,7 +53,11 @@ fn each_engine_sends_every_request_that_its_format_can_express() {
             result["engines"].as_array().unwrap().iter().map(|one| one["engine"].as_str().unwrap()).collect();
         assert_eq!(names, ["iocast", "fio", "btreplay"]);
         for engine in result["engines"].as_array().unwrap() {
-            assert_eq!((&engine["failure"], &engine["lost_events"]), (&Value::Null, &0.into()), "{engine}");
+            // On a busy host btreplay 1.2 now and then never ends after its last request, and is stopped.
+            let failure = engine["failure"].as_str();
+            let never_ended = failure.is_some_and(|failure| failure.starts_with("it was stopped after"));
+            assert!(failure.is_none() || (engine["engine"] == "btreplay" && never_ended), "{engine}");
+            assert_eq!(engine["lost_events"], 0, "{engine}");
             let count = |name: &str| engine[name].as_u64().unwrap();
             let flush = u64::from(engine["engine"] == "btreplay" && asked == 301);
             assert_eq!((count("missing_requests"), count("inexpressible_requests")), (0, flush), "{engine}");

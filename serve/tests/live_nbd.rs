@@ -155,7 +155,7 @@ fn fio_verifies_data_on_two_exports_at_once() {
     std::thread::scope(|scope| {
         for export in ["mail", "web"] {
             let server = &server;
-            scope.spawn(move || output(fio(server, export).args(["--size=64m", "--io_size=1m"])));
+            scope.spawn(move || output(fio(server, export).args(["--size=64m", "--io_size=3m"])));
         }
     });
     let log = server.log();
