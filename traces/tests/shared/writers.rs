@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use crate::support::line;
 use crate::support::written::{kept, through, written_formats};
 use traces::formats;
-use traces::trace::{AddressSpace, ReadOptions, WriteOptions};
+use traces::trace::{ReadOptions, WriteOptions};
 use traces::{Operation, Record};
 
 /// As much of a trace as shows all that it holds.
