@@ -23,8 +23,11 @@ impl KernelCounts {
     }
 }
 
-/// The I/Os that the device has completed.
-fn completed(device: &BlockDevice) -> Reading {
+/// The I/Os that the device has completed, by the kernel's counters.
+///
+/// # Errors
+/// Why the counters cannot be read.
+pub fn completed(device: &BlockDevice) -> Reading {
     let iostats = device.folder.join("queue/iostats");
     if fs::read_to_string(&iostats).is_ok_and(|text| text.trim() == "0") {
         return Err(format!("the kernel counts nothing: {} is 0", iostats.display()));

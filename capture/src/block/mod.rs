@@ -27,6 +27,7 @@ mod supervisor;
 pub use attribution::AttributeBy;
 pub use backends::{BACKENDS, Backend, BackendRow, BackendSetup};
 pub use clocks::ClockReading;
+pub use counters::completed as completed_ios;
 pub use decisions::describe_queue;
 pub use device::BlockDevice;
 pub use error::CaptureError;

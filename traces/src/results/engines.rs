@@ -35,6 +35,9 @@ pub struct EngineFigures {
     pub command: String,
     /// Why it did not end as it should, in its own words.
     pub failure: Option<String>,
+    /// It sent all requests, did not end by itself, and was stopped.
+    #[serde(default)]
+    pub never_ended: bool,
     /// Records that the format of its input cannot express.
     pub inexpressible_requests: u64,
     /// Events that the kernel's buffer lost. They make requests missing.

@@ -13,10 +13,9 @@ mod tables;
 use std::path::Path;
 use std::str::FromStr;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use anyhow::{Result, bail, ensure};
-use capture::block::BlockDevice;
+use capture::block::{BlockDevice, completed_ios};
 use traces::results::SCHEMA_VERSION;
 use traces::results::engines::{EngineComparison, EngineFigures};
 
@@ -28,7 +27,7 @@ use crate::output;
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 use matching::Matching;
-use programs::{Input, PROGRAMS, Prepared, Program};
+use programs::{Input, PROGRAMS, Prepared, Program, ProgramEnd, Watched};
 use recording::Recording;
 
 /// An engine, and arguments that are added to its own.
@@ -81,7 +80,7 @@ pub(super) fn run(plan: &Plan, survey: &Survey, engines: &[EngineArgument]) -> R
     let progress = Progress::jobs("replaying with each engine", jobs.len() as u64);
     let mut figures = Vec::new();
     for job in jobs {
-        figures.push(job.run(plan, &device, prepared.patience())?);
+        figures.push(job.run(plan, &device, &prepared)?);
         progress.counter(0).fetch_add(1, Ordering::Relaxed);
     }
     drop(progress);
@@ -121,17 +120,32 @@ impl Job {
         Ok(Job { engine: engine.clone(), input, command })
     }
 
-    fn run(self, plan: &Plan, device: &BlockDevice, patience: Duration) -> Result<EngineFigures> {
+    fn run(self, plan: &Plan, device: &BlockDevice, prepared: &Prepared) -> Result<EngineFigures> {
         let Job { engine, input, command } = self;
         let recording = Recording::begin(device, input.folder.join("seen.parquet"))?;
-        let failure = programs::run(&command, patience, &plan.stop)?;
+        let watched = Watched {
+            ios: &|| completed_ios(device).ok(),
+            quiet: prepared.quiet(),
+            patience: prepared.patience(),
+            stop: &plan.stop,
+        };
+        let end = programs::run(&command, &watched)?;
         let recorded = recording.end()?;
         ensure!(!plan.stop.load(Ordering::Relaxed), Interrupted);
         let matching = Matching::of(&input.asked, &recorded.path, &plan.stop)?;
+        let never_ended = matches!(end, ProgramEnd::Quiet(_)) && matching.missing == 0;
+        let failure = match end {
+            ProgramEnd::Failed(why) => Some(why),
+            ProgramEnd::Quiet(after) if matching.missing > 0 => {
+                Some(format!("it was stopped after {:.0} s without I/O", after.as_secs_f64()))
+            }
+            ProgramEnd::Quiet(_) | ProgramEnd::Ended => None,
+        };
         Ok(EngineFigures {
             engine: engine.to_string(),
             command,
             failure,
+            never_ended,
             inexpressible_requests: input.left_out,
             lost_events: recorded.lost_events,
             arrived_requests: matching.arrived,

@@ -62,6 +62,8 @@ pub const PROGRAMS: &[Program] = &[
 
 /// How long a program may take beyond the span of the trace, and how many times that span.
 const PATIENCE: (Duration, u32) = (Duration::from_secs(60), 4);
+/// How long a program may cause no I/O, beyond the span of the trace: no pause in the trace is longer.
+const QUIET: Duration = Duration::from_secs(10);
 /// How often it is looked whether a program has ended.
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 /// The most bytes of a program's messages that are shown.
@@ -154,6 +156,11 @@ impl Prepared {
         PATIENCE.0 + Duration::from_nanos(self.span.as_ns()) * PATIENCE.1
     }
 
+    /// How long a program may cause no I/O.
+    pub fn quiet(&self) -> Duration {
+        QUIET + Duration::from_nanos(self.span.as_ns())
+    }
+
     /// The requests in the format of `program`, in the folder of the engine with this number.
     ///
     /// # Errors
@@ -185,11 +192,34 @@ impl Prepared {
     }
 }
 
-/// Runs a command line to its end. Returns why it did not end as it should, in its own words.
+/// What is watched while a program runs.
+pub struct Watched<'a> {
+    /// The number of I/Os that the device has completed; `None` if the kernel does not count them.
+    pub ios: &'a dyn Fn() -> Option<u64>,
+    /// A program that causes no further I/O for so long has nothing left to do.
+    pub quiet: Duration,
+    /// How long a program may take.
+    pub patience: Duration,
+    /// Whether the user has asked to stop.
+    pub stop: &'a AtomicBool,
+}
+
+/// How a program ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ProgramEnd {
+    /// As it should.
+    Ended,
+    /// It was stopped, since it still ran so long after its last I/O.
+    Quiet(Duration),
+    /// It failed: why, in its own words.
+    Failed(String),
+}
+
+/// Runs a command line to its end.
 ///
 /// # Errors
 /// It cannot be started.
-pub fn run(command: &str, patience: Duration, stop: &AtomicBool) -> Result<Option<String>> {
+pub fn run(command: &str, watched: &Watched) -> Result<ProgramEnd> {
     let mut said = tempfile::tempfile().context("a temporary file")?;
     let mut shell = Command::new("sh");
     // The program that runs, whether or not it is the one on the PATH.
@@ -199,26 +229,32 @@ pub fn run(command: &str, patience: Duration, stop: &AtomicBool) -> Result<Optio
     shell.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone().context("a temporary file")?);
     let mut child = shell.spawn().context("cannot start a shell")?;
     let begun = Instant::now();
-    let status = loop {
+    let before = (watched.ios)();
+    let (mut ios, mut last_io) = (before, begun);
+    loop {
         if let Some(status) = child.try_wait().context("cannot wait for a program")? {
-            break Some(status);
+            return Ok(match status.success() {
+                true => ProgramEnd::Ended,
+                false => ProgramEnd::Failed(format!("{status}: {}", last_words(&mut said).unwrap_or_default())),
+            });
         }
-        if begun.elapsed() > patience || stop.load(Ordering::Relaxed) {
-            let group = Pid::from_child(&child);
+        let now = (watched.ios)();
+        if now != ios {
+            (ios, last_io) = (now, Instant::now());
+        }
+        // Before its first I/O it may read a long input.
+        let is_quiet = ios != before && last_io.elapsed() > watched.quiet;
+        if is_quiet || begun.elapsed() > watched.patience || watched.stop.load(Ordering::Relaxed) {
             // It fails only if the program has ended meanwhile.
-            let _ = kill_process_group(group, Signal::KILL);
+            let _ = kill_process_group(Pid::from_child(&child), Signal::KILL);
             child.wait().context("cannot wait for a program")?;
-            break None;
+            return Ok(match is_quiet {
+                true => ProgramEnd::Quiet(last_io.elapsed()),
+                false => ProgramEnd::Failed(format!("it was stopped after {:.0} s", begun.elapsed().as_secs_f64())),
+            });
         }
         std::thread::sleep(POLL_INTERVAL);
-    };
-    let Some(status) = status else {
-        return Ok(Some(format!("it was stopped after {:.0} s", begun.elapsed().as_secs_f64())));
-    };
-    if status.success() {
-        return Ok(None);
     }
-    Ok(Some(format!("{status}: {}", last_words(&mut said).unwrap_or_default())))
 }
 
 /// The end of a program's messages, in one line.
@@ -229,4 +265,50 @@ fn last_words(said: &mut File) -> std::io::Result<String> {
     said.read_to_end(&mut bytes)?;
     let text = String::from_utf8_lossy(&bytes);
     Ok(text.split_whitespace().collect::<Vec<_>>().join(" "))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use super::*;
+
+    fn end_of(command: &str, ios: &dyn Fn() -> Option<u64>, [quiet, patience]: [u64; 2]) -> ProgramEnd {
+        let [quiet, patience] = [quiet, patience].map(Duration::from_millis);
+        run(command, &Watched { ios, quiet, patience, stop: &AtomicBool::new(false) }).unwrap()
+    }
+
+    #[test]
+    fn program_that_runs_on_after_its_last_io_is_stopped_and_has_not_failed() {
+        let looks = Cell::new(0);
+        // The counter rises at the first five looks, one every 20 ms.
+        let ios = || {
+            looks.set(looks.get() + 1);
+            Some(looks.get().min(5))
+        };
+        let end = end_of("sleep 60", &ios, [150, 30_000]);
+        assert!(matches!(end, ProgramEnd::Quiet(after) if after >= Duration::from_millis(150)), "{end:?}");
+        assert!(looks.get() > 10, "the counter was watched until it stood still");
+    }
+
+    #[test]
+    fn program_that_never_ceases_or_cannot_be_watched_is_stopped_when_patience_ends() {
+        let looks = Cell::new(0);
+        let ceaseless = || {
+            looks.set(looks.get() + 1);
+            Some(looks.get())
+        };
+        let stopped = ProgramEnd::Failed("it was stopped after 0 s".to_owned());
+        assert_eq!(end_of("sleep 60", &ceaseless, [100, 300]), stopped);
+        for uncounted in [None, Some(7)] {
+            assert_eq!(end_of("sleep 60", &|| uncounted, [0, 300]), stopped, "no I/O was seen yet");
+        }
+    }
+
+    #[test]
+    fn program_that_ends_by_itself_is_judged_by_its_exit_code() {
+        assert_eq!(end_of("true", &|| Some(0), [9000, 9000]), ProgramEnd::Ended);
+        let failed = ProgramEnd::Failed("exit status: 3: no such thing".to_owned());
+        assert_eq!(end_of("echo no such thing >&2; exit 3", &|| Some(0), [9000, 9000]), failed);
+    }
 }

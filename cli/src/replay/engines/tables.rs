@@ -34,9 +34,12 @@ pub fn render(comparison: &EngineComparison, format: OutputFormat) -> String {
 
 /// What the reader of the figures must know.
 fn troubles(figures: &EngineFigures) -> Vec<String> {
-    let EngineFigures { engine, failure, inexpressible_requests, lost_events, .. } = figures;
+    let EngineFigures { engine, failure, never_ended, inexpressible_requests, lost_events, .. } = figures;
     let mut lines = Vec::new();
     lines.extend(failure.as_ref().map(|failure| format!("{engine} failed: {failure}")));
+    if *never_ended {
+        lines.push(format!("{engine} sent all requests, but did not end by itself; it was stopped."));
+    }
     if *inexpressible_requests > 0 {
         lines.push(format!(
             "{engine} cannot express {inexpressible_requests} of the requests; it was not asked for them."
