@@ -100,6 +100,31 @@ fn tables_show_both_runs() {
 }
 
 #[test]
+fn tables_have_units_that_fit_and_no_figure_that_nothing_supports() {
+    let tables = |trace: &str, drive: &str| {
+        let output = validate(&sample(trace), &["--drive", drive, "--output-format=markdown"]);
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let web = tables("web.parquet", "nvme-ssd");
+    let response = web.lines().find(|line| line.starts_with("| response ")).unwrap();
+    assert!(response.contains("ms |") && response.contains("µs |"), "{response}");
+    // The trace has 79 writes, too few for a 99th percentile.
+    let writes = &web[web.find("### writes").unwrap()..];
+    let p99 = writes.lines().find(|line| line.starts_with("| p99 ")).unwrap();
+    assert_eq!(p99.matches('–').count(), 3, "{p99}");
+    let mail = tables("mail.parquet", "cheetah-15k4-mechanical");
+    assert!(mail.contains("flushes complete at once on this drive.") && !mail.contains("### flushes"), "{mail}");
+}
+
+#[test]
+fn depth_is_that_of_the_drives_queue_as_in_a_comparison() {
+    let depth = |drive: &str| json(&sample("web.parquet"), &["--drive", drive])["depth"].clone();
+    assert_eq!([depth("cheetah-15k4"), depth("sata-7200"), depth("nvme-ssd")], [1, 32, 1023]);
+    let bfq = json(&sample("web.parquet"), &["--drive", "sata-7200", "--scheduler", "bfq"]);
+    assert_eq!(bfq["scheduler"], "bfq:rotational=on");
+}
+
+#[test]
 fn inputs_that_cannot_be_compared_are_refused() {
     let refused = |trace: &Path, arguments: &[&str]| {
         let output = validate(trace, arguments);
@@ -108,6 +133,8 @@ fn inputs_that_cannot_be_compared_are_refused() {
     };
     let (code, error) = refused(Path::new("-"), &[]);
     assert!(code == 2 && error.contains("read twice"), "{error}");
+    let (code, error) = refused(&sample("mail.parquet"), &[]);
+    assert!(code == 1 && error.contains("or name the drive with --drive"), "{error}");
     let (code, error) = refused(&sample("web.parquet"), &["--drive", "nonesuch"]);
     assert!(code == 2 && error.contains("nonesuch"), "{error}");
     let folder = tempfile::tempdir().unwrap();

@@ -19,6 +19,7 @@ use crate::error::UsageError;
 use crate::one_device::OneDevice;
 use crate::output::{print, print_json};
 use crate::output_format::OutputFormat;
+use crate::scheduling::set_for;
 use measure::{Measured, Recorded, Replayed};
 
 /// The value of --drive that asks for a drive fitted to the trace itself.
@@ -36,7 +37,7 @@ struct Pass {
 
 pub fn run(arguments: &ValidateClosed) -> Result<()> {
     let scheduler: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
-    let stage = schedulers::build(&scheduler).map_err(UsageError::from_display)?.scheduler;
+    schedulers::build(&scheduler).map_err(UsageError::from_display)?;
     let drive: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;
     let named = if arguments.drive == FIT {
         None
@@ -61,7 +62,8 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
         map: AddressMap::Wrap { place: Sectors::ZERO },
     };
     let workload = MergedTraces::new(vec![trace], TimeWindow::default(), built.drive.capacity());
-    let stage = Stage::new(stage, Limits { depth, ..Limits::default() });
+    let scheduler = set_for(scheduler, &built);
+    let stage = Stage::new(schedulers::build(&scheduler)?.scheduler, Limits { depth, ..Limits::default() });
     let ended = Engine::new(Closed::new(workload), stage, built.drive, Replayed::default()).run()?;
     let incomplete = pass.recorded.incomplete;
     let (recorded, replayed) = (pass.recorded.measured, ended.observer.measured);

@@ -5,27 +5,27 @@ use traces::results::statistics::SpanFigures;
 
 use crate::output::Table;
 use crate::output_format::OutputFormat;
-use crate::units::ABSENT;
+use crate::units::{self, ABSENT, span, span_or_absent, three_digits};
 
-/// Recorded, replayed and error of each figure, one group of three columns.
+/// A figure: its name, how it is printed, and its error.
 type Row = (&'static str, fn(&RunFigures) -> String, fn(&Compared) -> Option<f64>);
 
 const FIGURES: &[Row] = &[
     ("requests", |run| run.requests.to_string(), |_| None),
-    ("span, s", |run| format!("{:.3}", run.span_ns.as_s_f64()), |both| both.relative_error.span),
-    ("requests/s", |run| format!("{:.1}", run.requests_per_s), |both| both.relative_error.requests_per_s),
-    ("MB/s", |run| format!("{:.3}", run.bytes_per_s / 1e6), |both| both.relative_error.bytes_per_s),
-    ("response, ms", |run| mean(&run.response_time), |both| both.relative_error.response_time_mean),
+    ("span", |run| span(run.span_ns.as_ns() as f64), |both| both.relative_error.span),
+    ("requests/s", |run| three_digits(run.requests_per_s), |both| both.relative_error.requests_per_s),
+    ("MB/s", |run| three_digits(run.bytes_per_s / 1e6), |both| both.relative_error.bytes_per_s),
+    ("response", |run| mean(&run.response_time), |both| both.relative_error.response_time_mean),
     ("p50", |run| percentile(&run.response_time, "p50"), |both| both.relative_error.response_time_p50),
     ("p95", |run| percentile(&run.response_time, "p95"), |both| both.relative_error.response_time_p95),
     ("p99", |run| percentile(&run.response_time, "p99"), |both| both.relative_error.response_time_p99),
-    ("device time, ms", |run| mean(&run.device_time), |both| both.relative_error.device_time_mean),
+    ("device time", |run| mean(&run.device_time), |both| both.relative_error.device_time_mean),
     ("p50", |run| percentile(&run.device_time, "p50"), |both| both.relative_error.device_time_p50),
     ("p95", |run| percentile(&run.device_time, "p95"), |both| both.relative_error.device_time_p95),
     ("p99", |run| percentile(&run.device_time, "p99"), |both| both.relative_error.device_time_p99),
     (
         "queue on arrival",
-        |run| run.queue_at_arrival.mean.map_or(ABSENT.to_owned(), |mean| format!("{mean:.2}")),
+        |run| run.queue_at_arrival.mean.map_or(ABSENT.to_owned(), three_digits),
         |both| both.relative_error.queue_at_arrival_mean,
     ),
     ("p95", |run| run.queue_at_arrival.p95.to_string(), |_| None),
@@ -39,6 +39,10 @@ pub fn render(result: &ClosedValidation, format: OutputFormat) -> String {
     let mut text = whole.render(format);
     for of in &result.operations {
         text.push('\n');
+        if takes_no_time(&of.compared.replayed) {
+            text.push_str(&format!("{}s complete at once on this drive.\n", of.operation).replace("flushs", "flushes"));
+            continue;
+        }
         text.push_str(&table(format!("{}s", of.operation), &of.compared).render(format).replace("flushs", "flushes"));
     }
     if !result.streams.is_empty() {
@@ -64,7 +68,10 @@ pub fn render(result: &ClosedValidation, format: OutputFormat) -> String {
 
 fn table(title: String, compared: &Compared) -> Table {
     let row = |(name, figure, error): &Row| {
-        vec![(*name).to_owned(), figure(&compared.recorded), figure(&compared.replayed), percent(error(compared))]
+        let values = [figure(&compared.recorded), figure(&compared.replayed)];
+        // A percentile that too few requests support has no error either.
+        let error = error(compared).filter(|_| values.iter().all(|value| value != ABSENT));
+        std::iter::once((*name).to_owned()).chain(values).chain([percent(error)]).collect()
     };
     Table {
         title,
@@ -80,15 +87,15 @@ fn streams(result: &ClosedValidation) -> Table {
         vec![
             of.stream.0.to_string(),
             recorded.requests.to_string(),
-            format!("{:.1}", recorded.requests_per_s),
-            format!("{:.1}", replayed.requests_per_s),
+            three_digits(recorded.requests_per_s),
+            three_digits(replayed.requests_per_s),
             percent(relative_error.requests_per_s),
             mean(&recorded.response_time),
             mean(&replayed.response_time),
             percent(relative_error.response_time_mean),
         ]
     });
-    let header = ["stream", "requests", "recorded/s", "replayed/s", "error", "response, ms", "replayed", "error"];
+    let header = ["stream", "requests", "recorded/s", "replayed/s", "error", "response", "replayed", "error"];
     Table {
         title: "Streams with the most requests".to_owned(),
         header: header.map(str::to_owned).to_vec(),
@@ -97,12 +104,17 @@ fn streams(result: &ClosedValidation) -> Table {
     }
 }
 
+/// Whether all requests of a class completed when they arrived, as flushes do without a volatile cache.
+fn takes_no_time(run: &RunFigures) -> bool {
+    run.requests > 0 && run.response_time.moments.max_ns == Some(0)
+}
+
 fn mean(spans: &SpanFigures) -> String {
-    spans.moments.mean_ns.map_or(ABSENT.to_owned(), |ns| format!("{:.3}", ns / 1e6))
+    span_or_absent(spans.moments.mean_ns)
 }
 
 fn percentile(spans: &SpanFigures, name: &str) -> String {
-    spans.percentiles_ns.get(name).map_or(ABSENT.to_owned(), |&ns| format!("{:.3}", ns as f64 / 1e6))
+    units::percentile(&spans.percentiles_ns, spans.count, name)
 }
 
 fn percent(error: Option<f64>) -> String {
