@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use drive_models::BuiltDrive;
 use replay::Limits;
 use replay::stack::StackSpec;
 use traces::spec::Spec;
@@ -17,16 +18,37 @@ pub enum Scheduling {
     Stack(StackSpec),
 }
 
+/// `scheduler` as Linux sets it in front of `drive`: bfq knows whether the drive turns (`queue/rotational`).
+pub fn set_for(mut scheduler: Spec, drive: &BuiltDrive) -> Spec {
+    if is_bfq(&scheduler) && drive.model.is_rotational && !sets_rotational(&scheduler) {
+        scheduler.given.push((ROTATIONAL.to_owned(), "on".to_owned()));
+    }
+    scheduler
+}
+
+/// The tunable of bfq that [`set_for`] sets.
+const ROTATIONAL: &str = "rotational";
+
+/// Whether the scheduler is bfq, by this or another name.
+pub fn is_bfq(scheduler: &Spec) -> bool {
+    schedulers::registry::find(&scheduler.name).is_ok_and(|entry| entry.name == "bfq")
+}
+
+/// Whether the user has said whether the drive turns.
+pub fn sets_rotational(scheduler: &Spec) -> bool {
+    scheduler.given.iter().any(|(name, _)| name == ROTATIONAL)
+}
+
 impl Scheduling {
-    /// A stage with default limits: `scheduler`, or fifo, with `depth` requests at the drive, or the `queue_depth` of the
-    /// drive. With `stack` the layers of that stack instead.
+    /// A stage with default limits: `scheduler` as it is set for `drive`, or fifo, with `depth` requests at the drive, or
+    /// as many as the drive's queue holds. With `stack` the layers of that stack instead.
     ///
     /// # Errors
     /// A stack together with a scheduler or a depth, a depth of 0, a scheduler or stack that cannot be built.
     pub fn new(
         scheduler: Option<&str>,
         depth: Option<u32>,
-        queue_depth: u32,
+        drive: &BuiltDrive,
         stack: Option<&str>,
     ) -> Result<Scheduling, UsageError> {
         let usage = |problem: &dyn fmt::Display| UsageError(problem.to_string());
@@ -44,7 +66,8 @@ impl Scheduling {
         }
         let scheduler: Spec = scheduler.unwrap_or("fifo").parse().map_err(|error| usage(&error))?;
         schedulers::build(&scheduler).map_err(|error| usage(&error))?;
-        Ok(Scheduling::Stage { scheduler, limits: Limits { depth: depth.unwrap_or(queue_depth), ..Limits::default() } })
+        let limits = Limits { depth: depth.unwrap_or(drive.queue_depth()), ..Limits::default() };
+        Ok(Scheduling::Stage { scheduler: set_for(scheduler, drive), limits })
     }
 }
 

@@ -40,7 +40,7 @@ impl Storage {
     ) -> Result<Storage, UsageError> {
         let build = || -> Result<BuiltDrive> { Ok(drive_models::build(&drive.parse()?)?) };
         let built = build().map_err(|problem| UsageError(problem.to_string()))?;
-        let scheduling = Scheduling::new(scheduler, depth, built.queue_depth(), stack)?;
+        let scheduling = Scheduling::new(scheduler, depth, &built, stack)?;
         let capacity = built.drive.capacity();
         Ok(Storage { drive, scheduling, capacity })
     }

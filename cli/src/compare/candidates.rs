@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
+use drive_models::BuiltDrive;
 use replay::stack::StackSpec;
 use traces::results::Part;
 use traces::spec::{Spec, parse_list};
 
 use crate::arguments::Compare;
 use crate::error::UsageError;
-use crate::scheduling::Scheduling;
+use crate::scheduling::{Scheduling, is_bfq, set_for, sets_rotational};
 
 /// The schedulers that are compared by default on a Cheetah: those of the papers, which measured Cheetahs.
 const OF_PAPERS: &str = "fifo,sstf,cscan,deadline,cats";
@@ -115,7 +116,7 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
         (None, false) => Vec::new(),
         (Some(list), _) => schedulers(list)?,
     };
-    let specs = if built.model.is_rotational { as_on_disks(specs) } else { specs };
+    let specs = set_for_drive(specs, &built);
     if stacks.is_empty() {
         let limits = arguments.replaying.stage.limits(built.queue_depth());
         let stage = |scheduler| Candidate::new(Scheduling::Stage { scheduler, limits }, 0, false);
@@ -193,17 +194,13 @@ fn schedulers(list: &str) -> Result<Vec<Spec>> {
     Ok(specs)
 }
 
-/// The schedulers as Linux sets them on a disk that turns: bfq knows of that, unless its tunable is given to any of them.
-fn as_on_disks(mut specs: Vec<Spec>) -> Vec<Spec> {
-    const ROTATIONAL: &str = "rotational";
-    let is_bfq = |spec: &Spec| schedulers::registry::find(&spec.name).is_ok_and(|entry| entry.name == "bfq");
-    let is_given = |spec: &Spec| spec.given.iter().any(|(name, _)| name == ROTATIONAL);
-    if !specs.iter().any(|spec| is_bfq(spec) && is_given(spec)) {
-        for spec in specs.iter_mut().filter(|spec| is_bfq(spec)) {
-            spec.given.push((ROTATIONAL.to_owned(), "on".to_owned()));
-        }
+/// The schedulers as they are set for the drive. Where a tunable of bfq that depends on the drive is given to any of them,
+/// it is what is compared, and they stay as given.
+fn set_for_drive(specs: Vec<Spec>, drive: &BuiltDrive) -> Vec<Spec> {
+    match specs.iter().any(|spec| is_bfq(spec) && sets_rotational(spec)) {
+        true => specs,
+        false => specs.into_iter().map(|spec| set_for(spec, drive)).collect(),
     }
-    specs
 }
 
 /// A stack's name as given; of a file its name without folder and ending.

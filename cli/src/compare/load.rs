@@ -79,12 +79,17 @@ impl Load {
     }
 
     /// The error of a comparison that replayed no request.
-    pub fn nothing(&self) -> &'static str {
+    pub fn nothing(&self, window: TimeWindow) -> String {
         match self {
-            Load::Traces(_) => "no request lies in the window of --start (--from), --end (--to) and --limit",
+            Load::Traces(vms) if window == TimeWindow::default() => {
+                let paths: Vec<String> = vms.iter().map(|vm| vm.path.display().to_string()).collect();
+                format!("the traces hold no request: {}", paths.join(", "))
+            }
+            Load::Traces(_) => "no request lies in the window of --start (--from), --end (--to) and --limit".to_owned(),
             Load::Generated(_) => {
                 "the workloads made no request before --end (--to) or --limit; the page cache can absorb them all \
                  (--guest-cache 0 switches it off)"
+                    .to_owned()
             }
         }
     }

@@ -88,7 +88,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
     let files = PictureFiles::planned(&arguments.picture)?;
     let replayed = replay_all(&setups, &candidates)?;
     let requests = |run: &Run| run.all.requests + run.other.requests;
-    ensure!(replayed.iter().all(|replayed| requests(&replayed.run) > 0), setups[0].nothing());
+    ensure!(replayed.iter().all(|replayed| requests(&replayed.run) > 0), setups[0].load.nothing(setups[0].window));
     let comparison = compare(&setups, replayed, baseline)?;
     for warning in &comparison.provenance.warnings {
         eprintln!("iocast: warning: {warning}");
@@ -254,14 +254,6 @@ impl<'a> Setup<'a> {
         }
         run.notes.extend(source.notes(outcome.held_back));
         Ok((Replayed { run, read: source.read(), fairness }, host))
-    }
-
-    /// The error of a comparison that replayed no request.
-    fn nothing(&self) -> &'static str {
-        if matches!(self.load, Load::Traces(_)) && self.window == TimeWindow::default() {
-            return "the traces hold no request";
-        }
-        self.load.nothing()
     }
 
     fn metrics(&self) -> Metrics {
