@@ -174,6 +174,23 @@ fn cost_for_a_vm_says_over_how_many_requests_it_is() {
 }
 
 #[test]
+fn figures_over_few_requests_and_drives_that_draw_their_times_are_said() {
+    let mail = sample("mail.parquet");
+    let words = |more: &[&str]| {
+        let text = stdout(&[&["compare", &mail], more].concat());
+        text.split_whitespace().collect::<Vec<&str>>().join(" ")
+    };
+    let few = words(&["--limit", "90", "--schedulers", "cats,fifo"]);
+    let (_, best) = few.split_once(" is best with ").unwrap();
+    assert!(best.split_once(", ").unwrap().0.contains(" over "), "{few}");
+    assert!(!words(&["--limit", "9000", "--schedulers", "cats,fifo"]).contains(" over "));
+    let drawn =
+        words(&["--limit", "90", "--schedulers", "cats,fifo", "--drive", "qemu-virtio:seed=4", "--map", "wrap"]);
+    assert!(drawn.contains("qemu-virtio:seed=4: its times are drawn (seed=4); repeat the comparison"), "{drawn}");
+    assert!(!few.contains("its times are drawn"));
+}
+
+#[test]
 fn schedulers_without_a_choice_are_named() {
     let fast = ["compare", &sample("web.parquet"), "--pacing", "closed", "--limit", "3000", "--drive", "nvme-ssd"];
     for run in json(&fast)["runs"].as_array().unwrap() {

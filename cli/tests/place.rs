@@ -174,6 +174,20 @@ fn percentile_that_too_few_reads_support_is_not_printed_and_a_limit_on_it_is_not
 }
 
 #[test]
+fn limit_on_a_percentile_without_a_forecast_is_noted() {
+    let folder = tempfile::tempdir().unwrap();
+    // On one LUN, so that the VM with the limit has company.
+    let plan = plan().replace("separate = [[\"mail\", \"oltp\"]]\n", "");
+    let (begin, end) = (plan.find("[[lun]]\nname = \"two\"").unwrap(), plan.find("[[vm]]").unwrap());
+    let plan = format!("{}{}", &plan[..begin], &plan[end..]);
+    let notes = |plan: &str| placed(folder.path(), plan)["notes"].to_string();
+    let said = "read_p99 of mail is no forecast: the predictor has means only";
+    let by_formula = notes(&plan);
+    assert!(by_formula.contains(said), "{by_formula}");
+    assert!(!notes(&plan.replace("casale", "replay")).contains(said));
+}
+
+#[test]
 fn limit_that_a_vm_breaks_even_alone_is_named() {
     let folder = tempfile::tempdir().unwrap();
     let plan = |limit: &str| plan().replace("read_p99 = \"200ms\"", &format!("read_p99 = \"{limit}\""));

@@ -6,6 +6,10 @@ mod program;
 use program::{iocast, sample};
 use serde_json::Value;
 
+/// The first line of a trace as CSV.
+const HEADER: &str = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu,inserted_ns,issued_ns,\
+                      completed_ns,error\n";
+
 fn json_of(arguments: &[&str]) -> Value {
     program::json(&[&["predict"], arguments].concat())
 }
@@ -53,13 +57,33 @@ fn answer_comes_after_the_questions_and_baselines_are_marked() {
 }
 
 #[test]
+fn trace_without_requests_is_named_and_not_the_window() {
+    let folder = tempfile::tempdir().unwrap();
+    let empty = folder.path().join("empty.csv").display().to_string();
+    std::fs::write(&empty, HEADER).unwrap();
+    let (said, code) = refused(&[&sample("mail.parquet"), &empty]);
+    assert!(code == 1 && said.contains("empty.csv: it holds no request") && !said.contains("--start"), "{said}");
+    let warned = |arguments: &[&str]| {
+        let output = iocast().args(arguments).output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stderr).unwrap()
+    };
+    let written = folder.path().join("none.parquet").display().to_string();
+    for arguments in [&["stat", &empty][..], &["convert", &empty, &written]] {
+        let said = warned(arguments);
+        assert!(said.contains("warning: ") && said.contains("empty.csv holds no request"), "{arguments:?}: {said}");
+    }
+    let (_, said) = program::failure(&["compare", &empty]);
+    assert!(said.contains("the traces hold no request: ") && said.contains("empty.csv"), "{said}");
+}
+
+#[test]
 fn trace_without_completions_is_asked_for_them() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("bare.csv").display().to_string();
     let rows: String =
         (0..100).map(|row| format!("{},read,{},8,,0,0,5,0,,,,0\n", row * 1_000_000, row * 800)).collect();
-    let of_request = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu";
-    std::fs::write(&path, format!("{of_request},inserted_ns,issued_ns,completed_ns,error\n{rows}")).unwrap();
+    std::fs::write(&path, format!("{HEADER}{rows}")).unwrap();
     let (said, code) = refused(&[&sample("mail.parquet"), &path]);
     assert!(said.contains("bare.csv: when did the requests of bare complete?") && code == 1, "{said}");
     assert!(said.contains("Of 100 requests none has a completion time"), "{said}");

@@ -321,6 +321,13 @@ fn unmeasurable_inputs_are_refused() {
     std::fs::write(&empty, "").unwrap();
     let (code, message) = failure(&["stat", &empty.display().to_string()]);
     assert!(code == 1 && message.contains("the input is empty"), "{message}");
+    std::fs::write(folder.path().join("taken.parquet"), "kept").unwrap();
+    let taken = folder.path().join("taken.parquet").display().to_string();
+    let (code, message) = failure(&["stat", &capture("virtio-mail"), "--series", &taken]);
+    assert!(code == 1 && message.contains("taken.parquet exists; overwrite it with --force"), "{message}");
+    assert_eq!(std::fs::read(&taken).unwrap(), b"kept");
+    let (code, message) = failure(&["stat", &capture("virtio-mail"), "--series", "series.csv"]);
+    assert!(code == 2 && message.contains("series.csv: it is a Parquet file; name it .parquet"), "{message}");
     let unwritten = folder.path().join("series.parquet").display().to_string();
     let (code, message) = failure(&["stat", &capture("virtio-mail"), "--series", &unwritten, "--interval", "10us"]);
     assert_eq!((code, message.as_str()), (2, "iocast: --interval is at least 1ms\n"));

@@ -63,6 +63,22 @@ fn agreement_is_printed_with_baselines_and_differing_decisions() {
 }
 
 #[test]
+fn too_little_agreement_ends_with_code_3_after_the_result() {
+    let folder = tempfile::tempdir().unwrap();
+    let least = |percent: &str| {
+        let output = validate(folder.path(), CAPTURE, &["--scheduler", "fifo", "--min-agreement", percent]);
+        assert!(String::from_utf8_lossy(&output.stdout).contains("50.000 %"), "the result is printed in any case");
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    assert_eq!(least("50%").0, Some(0));
+    let (code, said) = least("50.1");
+    assert!(
+        code == Some(3) && said.contains("50.000 % of the decisions agree, fewer than --min-agreement 50.1 %"),
+        "{said}"
+    );
+}
+
+#[test]
 fn a_free_run_is_printed_beside_the_captures() {
     let folder = tempfile::tempdir().unwrap();
     let arguments = ["--scheduler", "fifo", "--free", "--output-format=json"];

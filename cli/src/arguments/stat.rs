@@ -20,6 +20,9 @@ pub struct Stat {
     /// Parquet file to write: one row per interval with requests, bytes, times and queue lengths
     #[arg(long, value_name = "FILE")]
     pub series: Option<PathBuf>,
+    /// Overwrite the file of --series if it exists
+    #[arg(long, requires = "series")]
+    pub force: bool,
     /// Length of an interval of --series
     #[arg(long, value_parser = parse_nanos, default_value = "1s", value_name = "TIME")]
     pub interval: Nanos,

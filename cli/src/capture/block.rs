@@ -1,5 +1,7 @@
 //! `iocast capture block`: records the requests of block devices while they are in use.
 
+use std::path::Path;
+
 use anyhow::{Result, ensure};
 use capture::block::{BlockDevice, CaptureOptions, Output};
 
@@ -24,6 +26,11 @@ pub fn run(arguments: &Block) -> Result<()> {
     let ending = if arguments.raw { "" } else { ".parquet" };
     let output = arguments.output.clone().unwrap_or_else(|| format!("{}{ending}", names.join("-")));
     let output = Output::parse(&output);
+    let ends_otherwise = |path: &Path| path.extension().is_some_and(|extension| extension != "parquet");
+    if let Some(path) = output.file().filter(|path| !arguments.raw && ends_otherwise(path)) {
+        let what = "a capture is written as Parquet; name it .parquet, and convert it afterwards (iocast convert)";
+        return Err(UsageError(format!("{}: {what}", path.display())).into());
+    }
     ensure!(
         arguments.rotate.is_none() || output.file().is_some(),
         UsageError("--rotate needs files, but the trace goes to a stream".to_owned())

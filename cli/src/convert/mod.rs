@@ -81,8 +81,11 @@ pub fn run(arguments: &Convert) -> Result<()> {
     let written = writer.finish(&meta)?;
     drop(progress);
     report(arguments, target, &meta, &written, reader.as_ref());
-    if written.extent.is_none() && window != TimeWindow::default() {
-        eprintln!("iocast: warning: {}", Window::IS_EMPTY);
+    if written.extent.is_none() {
+        match window == TimeWindow::default() {
+            true => eprintln!("iocast: warning: {} holds no request", arguments.input.display()),
+            false => eprintln!("iocast: warning: {}", Window::IS_EMPTY),
+        }
     }
     let replay = replay_hint::print(arguments, target, &meta, &written)?;
     match &alignment {

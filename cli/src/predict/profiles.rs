@@ -225,6 +225,8 @@ pub fn measure(
         }
         next = reader.next()?;
     }
+    let is_cut = window.start > Nanos::ZERO || window.end.is_some();
+    ensure!(taken > 0 || is_cut, "{}: it holds no request", path.display());
     ensure!(taken > 0, "{}: no request lies in the window of {}", path.display(), window.names);
     ensure!(
         completed > 0,

@@ -21,6 +21,7 @@ use within::EventsWithin;
 
 use crate::arguments::{Stat, Window};
 use crate::error::UsageError;
+use crate::files::refuse_existing;
 use crate::interrupts::remove_unfinished_outputs;
 use crate::output::{print, print_json};
 use crate::output_format::OutputFormat;
@@ -38,6 +39,14 @@ pub fn run(arguments: &Stat) -> Result<()> {
     let progress = Progress::new("measuring", bytes, 1);
     let series = match &arguments.series {
         Some(path) => {
+            let is_parquet = path.extension().is_none_or(|extension| extension == "parquet");
+            ensure!(
+                is_parquet,
+                UsageError(format!("--series {}: it is a Parquet file; name it .parquet", path.display()))
+            );
+            if !arguments.force {
+                refuse_existing(std::slice::from_ref(path), "another --series")?;
+            }
             remove_unfinished_outputs()?;
             Some(SeriesWriter::create(path, arguments.interval)?)
         }
@@ -51,6 +60,9 @@ pub fn run(arguments: &Stat) -> Result<()> {
     };
     drop(progress);
     ensure!(measured.records > 0 || window == TimeWindow::default(), Window::IS_EMPTY);
+    if measured.records == 0 {
+        eprintln!("iocast: warning: {} holds no request", arguments.input.display());
+    }
     let figures = measured.figures(arguments, format, &options)?;
     match arguments.output_format {
         OutputFormat::Json => print_json(&figures)?,

@@ -41,6 +41,11 @@ fn p99(error: &Distribution) -> Option<u64> {
     error.percentile_ns(9_900)
 }
 
+/// Whether a drift, in ns and as a share of the span, breaks its bound: errors that shrink are as bad as errors that grow.
+fn is_drift_too_large(ns: f64, share: f64) -> bool {
+    share.abs() > DRIFT_SHARE_MAX && ns.abs() > LATE.as_ns() as f64
+}
+
 impl<Src, Obs, Drv> LiveEnded<Src, Obs, Drv> {
     /// The bounds that the replay has broken; none if it is faithful. `asked`: the arrivals that its sources have.
     pub fn broken_bounds(&self, asked: u64) -> Vec<String> {
@@ -53,8 +58,7 @@ impl<Src, Obs, Drv> LiveEnded<Src, Obs, Drv> {
             broken.push(format!("the issue-time error is {:.2} ms at p99", p99 as f64 / 1e6));
         }
         let drift = punctuality.drift_ns().zip(punctuality.drift_share());
-        let is_large = |&(ns, share): &(f64, f64)| share.abs() > DRIFT_SHARE_MAX && ns.abs() > LATE.as_ns() as f64;
-        if let Some((ns, share)) = drift.filter(is_large) {
+        if let Some((ns, share)) = drift.filter(|&(ns, share)| is_drift_too_large(ns, share)) {
             let (ms, percent) = (ns / 1e6, share * 100.0);
             broken.push(format!("the issue-time error drifted by {ms:.2} ms, {percent:.2} % of the span"));
         }
@@ -116,6 +120,20 @@ impl Failure {
                 let known = NAMES.iter().find(|(known, _)| *known == number);
                 known.map_or_else(|| format!("errno {number}"), |(_, name)| (*name).to_owned())
             }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn drift_breaks_its_bound_in_both_directions_and_only_if_it_is_large_in_time_and_share() {
+        for sign in [1.0, -1.0] {
+            assert!(is_drift_too_large(sign * 2e6, sign * 0.002));
+            assert!(!is_drift_too_large(sign * 2e6, sign * 0.0005), "a long replay");
+            assert!(!is_drift_too_large(sign * 5e5, sign * 0.002), "a short replay");
         }
     }
 }

@@ -119,6 +119,7 @@ mod tests {
         assert!(parse_rotate("often").is_err());
         assert_eq!(parse_seconds("2").unwrap().as_ns(), 2_000_000_000);
         assert_eq!(parse_seconds("2ms").unwrap().as_ns(), 2_000_000);
+        assert!(parse_seconds("0").unwrap_err().contains("nothing can be recorded"));
         assert_eq!(parse_percent("5%"), Ok(5.0));
         assert!(parse_percent("0").is_err());
     }
