@@ -4,7 +4,7 @@
 //! that come of these traces, and correct them.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use std::cell::Cell;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use predictors::profile::Measure;
 use predictors::{
@@ -12,9 +12,11 @@ use predictors::{
     PredictError, predictor,
 };
 use proptest::prelude::*;
+use proptest::strategy::ValueTree;
 use proptest::test_runner::{RngAlgorithm, TestRng, TestRunner};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rayon::prelude::*;
 use traces::results::TraceProvenance;
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::{Forecast, Outcome, PairPrediction};
@@ -222,32 +224,37 @@ fn check_correctors(outcomes: &Outcomes) {
     }
 }
 
+/// The forecasts that methods which need traces make for a group of VMs; each forecast is checked.
+fn forecasts(vms: &[OddVm], forecast: usize) -> u32 {
+    let mut forecasts = 0;
+    let alone = vms.iter().zip(["a", "b", "c"]).map(|(vm, name)| vm.alone(name));
+    let (mut profiles, traces): (Vec<IsolationProfile>, Vec<IsolatedTrace>) = alone.unzip();
+    profiles.truncate(forecast);
+    let mut outcomes = Outcomes::new();
+    for entry in PREDICTORS {
+        let Some(predictor) = entry.by_default().unwrap().predictor() else { continue };
+        let alone = Isolated { profiles: &profiles, traces: &traces };
+        // Methods that need traces also get profiles that `predictor::predict` would refuse.
+        let got = if entry.needs_traces { predictor.predict(alone) } else { predictor::predict(&*predictor, alone) };
+        forecasts += u32::from(is_forecast(&got) && entry.needs_traces);
+        outcomes.insert(entry.name.to_owned(), outcome(got));
+    }
+    check_correctors(&outcomes);
+    forecasts
+}
+
 #[test]
 fn odd_isolated_traces_give_finite_figures_or_an_error() {
-    let forecasts = Cell::new(0);
-    let config = ProptestConfig { max_shrink_iters: 0, failure_persistence: None, ..ProptestConfig::default() };
+    let config = ProptestConfig::default();
     let cases = config.cases;
-    let groups = (prop::collection::vec(odd_vm(), 2..=3), 2..=3usize);
     // The same groups each time; PROPTEST_CASES makes more of them.
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let tried = runner.run(&groups, |(vms, forecast)| {
-        let alone = vms.iter().zip(["a", "b", "c"]).map(|(vm, name)| vm.alone(name));
-        let (mut profiles, traces): (Vec<IsolationProfile>, Vec<IsolatedTrace>) = alone.unzip();
-        profiles.truncate(forecast);
-        let mut outcomes = Outcomes::new();
-        for entry in PREDICTORS {
-            let Some(predictor) = entry.by_default().unwrap().predictor() else { continue };
-            let alone = Isolated { profiles: &profiles, traces: &traces };
-            // Methods that need traces also get profiles that `predictor::predict` would refuse.
-            let got =
-                if entry.needs_traces { predictor.predict(alone) } else { predictor::predict(&*predictor, alone) };
-            let is = is_forecast(&got);
-            forecasts.set(forecasts.get() + u32::from(is && entry.needs_traces));
-            outcomes.insert(entry.name.to_owned(), outcome(got));
-        }
-        check_correctors(&outcomes);
-        Ok(())
+    let group = (prop::collection::vec(odd_vm(), 2..=3), 2..=3usize);
+    let groups: Vec<_> = (0..cases).map(|_| group.new_tree(&mut runner).unwrap().current()).collect();
+    let made = groups.par_iter().map(|(vms, forecast)| {
+        let made = catch_unwind(AssertUnwindSafe(|| forecasts(vms, *forecast)));
+        made.unwrap_or_else(|_| panic!("{vms:?}, {forecast} of them forecast"))
     });
-    tried.unwrap();
-    assert!(forecasts.get() > cases / 4, "{} of {cases}", forecasts.get());
+    let made: u32 = made.sum();
+    assert!(made > cases / 4, "{made} of {cases}");
 }

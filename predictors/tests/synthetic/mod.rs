@@ -3,6 +3,7 @@
 
 use predictors::synthetic::{Campaign, Ran, SYNTHETIC_SETUPS};
 use predictors::{Isolated, IsolatedTrace, PredictError, build, predictor};
+use rayon::prelude::*;
 use traces::results::isolation::IsolationProfile;
 
 pub fn forecast(
@@ -44,12 +45,15 @@ impl Errors {
 /// Adds the errors of all groups of `size` VMs of a setup. The twin gets `all` traces of the setup or only the group's.
 pub fn add_errors(errors: &mut Errors, campaign: &Campaign, setup: usize, size: usize, all: bool) {
     let alone = campaign.alone(SYNTHETIC_SETUPS[setup], setup).unwrap();
-    for members in campaign.groups().into_iter().filter(|members| members.len() == size) {
-        let truth = campaign.together(SYNTHETIC_SETUPS[setup], setup, &members).unwrap().together;
+    let groups: Vec<Vec<usize>> = campaign.groups().into_iter().filter(|members| members.len() == size).collect();
+    let forecast_and_truth = |members: &Vec<usize>| {
+        let truth = campaign.together(SYNTHETIC_SETUPS[setup], setup, members).unwrap().together;
         let profiles: Vec<IsolationProfile> = members.iter().map(|&vm| alone[vm].profile.clone()).collect();
-        let mut traces = own_then_others(&alone, &members);
+        let mut traces = own_then_others(&alone, members);
         traces.truncate(if all { alone.len() } else { size });
-        let together = forecast(&profiles, &traces).unwrap();
+        (forecast(&profiles, &traces).unwrap(), truth)
+    };
+    for (together, truth) in groups.par_iter().map(forecast_and_truth).collect::<Vec<_>>() {
         together.vms.iter().zip(&truth).for_each(|(vm, truth)| errors.add(vm, truth));
     }
 }

@@ -14,6 +14,7 @@ mod support;
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
@@ -227,19 +228,34 @@ fn no_input_panics_hangs_or_fills_the_memory() {
         (Err(_), None) => 1,
         (Err(_), Some(_)) => std::time::UNIX_EPOCH.elapsed().unwrap().as_secs(),
     };
-    for format in FORMATS.iter().filter(|format| only.as_deref().is_none_or(|name| name == format.name)) {
-        let begin = cpu_seconds();
-        let inputs = fuzz(format, seed, |inputs| match budget {
-            None => inputs < SHORT_RUN,
-            Some(seconds) => inputs % 64 != 0 || cpu_seconds() - begin < seconds,
-        });
-        let resident = resident_max_kib();
-        println!(
-            "{}: {inputs} inputs in {:.0} CPU seconds, seed {seed}, {} MB resident at most",
-            format.name,
-            cpu_seconds() - begin,
-            resident / 1000
-        );
-        assert!(resident < RESIDENT_MAX_KIB, "{}: {resident} KiB resident", format.name);
-    }
+    let formats: Vec<&Format> =
+        FORMATS.iter().filter(|format| only.as_deref().is_none_or(|name| name == format.name)).collect();
+    // A budget counts the CPU seconds of the process, so its formats follow one another.
+    let threads = if budget.is_some() { 1 } else { std::thread::available_parallelism().unwrap().get() };
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..threads {
+            scope.spawn(|| {
+                while let Some(format) = formats.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    fuzz_and_report(format, seed, budget);
+                }
+            });
+        }
+    });
+}
+
+fn fuzz_and_report(format: &'static Format, seed: u64, budget: Option<f64>) {
+    let begin = cpu_seconds();
+    let inputs = fuzz(format, seed, |inputs| match budget {
+        None => inputs < SHORT_RUN,
+        Some(seconds) => inputs % 64 != 0 || cpu_seconds() - begin < seconds,
+    });
+    let resident = resident_max_kib();
+    println!(
+        "{}: {inputs} inputs, {:.0} CPU seconds of this process, seed {seed}, {} MB resident at most",
+        format.name,
+        cpu_seconds() - begin,
+        resident / 1000
+    );
+    assert!(resident < RESIDENT_MAX_KIB, "{}: {resident} KiB resident", format.name);
 }

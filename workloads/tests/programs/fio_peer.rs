@@ -57,11 +57,11 @@ fn ours(job: &str) -> Vec<Logged> {
 }
 
 /// Checks each job in a thread of its own: fio waits most of the time that it takes.
-fn side_by_side(jobs: &[&str], check: impl Fn(&str) + Sync) {
+fn side_by_side<Job: Copy + Send + Sync>(jobs: &[Job], check: impl Fn(Job) + Sync) {
     std::thread::scope(|scope| {
-        for &options in jobs {
+        for &job in jobs {
             let check = &check;
-            scope.spawn(move || check(options));
+            scope.spawn(move || check(job));
         }
     });
 }
@@ -238,14 +238,15 @@ fn runtime_of(job: &str) -> u64 {
 /// not. fio may be held up, but is not faster; of three runs the shortest counts.
 #[test]
 fn rates_and_pauses_take_as_long_as_in_fio() {
-    for options in [
+    let jobs = [
         "rate_iops=100",
         "rate=200k",
         "thinktime=10ms\nthinktime_blocks=10",
         "rw=rw\nsize=1600k\nrate_iops=100,300",
         "rate_iops=100\nthinktime=20ms\nthinktime_blocks=10",
         "startdelay=1\nruntime=500ms\ntime_based\nthinktime=1ms",
-    ] {
+    ];
+    side_by_side(&jobs, |options| {
         let job = format!("[j]\nfilename=f\nioengine=psync\nbs=4k\nsize=400k\n{options}\n");
         let run = run_jobs(&job);
         let first = run.seen.iter().find(|seen| matches!(seen.step, Step::Access(_))).unwrap().at;
@@ -256,13 +257,12 @@ fn rates_and_pauses_take_as_long_as_in_fio() {
             (theirs + accesses / 10) * 100 >= ours * 95 && theirs <= ours * 3 / 2 + 50,
             "{options}: {ours} ms, fio {theirs} ms"
         );
-    }
+    });
 }
 
 #[test]
 fn both_refuse_the_same_job_files() {
-    let folder = tempfile::tempdir().unwrap();
-    for (options, accepted) in [
+    let options = [
         ("rw=randread\nsize=1m", true),
         ("rw=randreed\nsize=1m", false),
         ("size=1m\niodepht=3", false),
@@ -276,12 +276,14 @@ fn both_refuse_the_same_job_files() {
         ("size=1m\nrandom_distribution=zipf:1.0", false),
         ("size=1m\nrandom_distribution=pareto:1.5", false),
         ("size=1m\nrandom_distribution=bogus", false),
-    ] {
+    ];
+    side_by_side(&options, |(options, accepted)| {
+        let folder = tempfile::tempdir().unwrap();
         let job = format!("[a]\n{options}\n");
         std::fs::write(folder.path().join("job.fio"), &job).unwrap();
         assert_eq!(fio(folder.path(), &["--parse-only", "job.fio"]).status.success(), accepted, "fio: {options}");
         assert_eq!(Jobs::parse("test", &job).is_ok(), accepted, "{options}");
-    }
+    });
 }
 
 /// Options that we accept exist, and options that exist are either accepted or named in the refusal.
