@@ -2,8 +2,11 @@
 //! downloads the packages of the image that VMs boot. `make live` runs it.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use assert_cmd::cargo::cargo_bin;
 use serde_json::Value;
@@ -83,18 +86,54 @@ fn number(value: &Value) -> f64 {
     value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
 }
 
-/// Command lines of processes that mention `text`.
-fn processes_about(text: &str) -> Vec<String> {
-    let folders = std::fs::read_dir("/proc").unwrap().filter_map(Result::ok);
-    let lines = folders.filter_map(|folder| std::fs::read(folder.path().join("cmdline")).ok());
-    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(|line| line.contains(text)).collect()
+/// Processes that run in `folder` or mention it: their places in /proc and command lines.
+fn processes_about(folder: &Path) -> Vec<(PathBuf, String)> {
+    let about = |process: PathBuf| {
+        let line = String::from_utf8_lossy(&std::fs::read(process.join("cmdline")).ok()?).replace('\0', " ");
+        let within = std::fs::read_link(process.join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder));
+        (within || line.contains(&folder.display().to_string())).then_some((process, line))
+    };
+    std::fs::read_dir("/proc").unwrap().filter_map(|entry| about(entry.ok()?.path())).collect()
+}
+
+/// Collects the last status of every QEMU that runs in `folder`, until `ended`.
+fn statuses_of_qemu(folder: &Path, ended: &AtomicBool) -> BTreeMap<PathBuf, String> {
+    let mut statuses = BTreeMap::new();
+    while !ended.load(Ordering::Relaxed) {
+        for (process, line) in processes_about(folder) {
+            let status = std::fs::read_to_string(process.join("status")).unwrap_or_default();
+            if line.starts_with("qemu-system-x86_64 ") && !status.is_empty() {
+                statuses.insert(process, status);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(200));
+    }
+    statuses
+}
+
+/// QEMU is nobody, can do nothing that only root can, and calls only what its filter lets it.
+fn is_unprivileged(status: &str) -> bool {
+    let lines: Vec<Vec<&str>> = status.lines().map(|line| line.split_whitespace().collect()).collect();
+    let of = |name: &str| lines.iter().find(|words| words.first() == Some(&name)).map(|words| words[1..].to_vec());
+    let none = Some(vec!["0000000000000000"]);
+    ["Uid:", "Gid:"].iter().all(|id| of(id) == Some(vec!["65534"; 4]))
+        && ["CapInh:", "CapPrm:", "CapEff:", "CapBnd:", "CapAmb:"].iter().all(|set| of(set) == none)
+        && of("NoNewPrivs:") == Some(vec!["1"])
+        && of("Seccomp:") == Some(vec!["2"])
 }
 
 #[test]
 fn guest_wire_and_drive_record_the_same_requests() {
     let folder = tempfile::tempdir().unwrap();
-    let output = lab(folder.path(), None, &["-o", "out", "--output-format", "json"]);
+    let ended = AtomicBool::new(false);
+    let (output, statuses) = std::thread::scope(|scope| {
+        let watch = scope.spawn(|| statuses_of_qemu(folder.path(), &ended));
+        let output = lab(folder.path(), None, &["-o", "out", "--output-format", "json"]);
+        ended.store(true, Ordering::Relaxed);
+        (output, watch.join().unwrap())
+    });
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(statuses.len() >= 4 && statuses.values().all(|status| is_unprivileged(status)), "{statuses:?}");
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let stored: Value = serde_json::from_slice(&std::fs::read(folder.path().join("out/lab.json")).unwrap()).unwrap();
     assert_eq!(found, stored);
@@ -150,7 +189,7 @@ fn guest_wire_and_drive_record_the_same_requests() {
     for vm in ["mail", "web"] {
         read_back_what_it_wrote(&folder.path().join(format!("out/runs/together-mail-web/1/{vm}/{vm}.fio.json")));
     }
-    assert_eq!(processes_about(&folder.path().display().to_string()), Vec::<String>::new());
+    assert_eq!(processes_about(folder.path()), Vec::new());
     // Resuming repeats no run: it ends at once with the same results.
     let on = lab(folder.path(), None, &["-o", "out", "--resume", "--output-format", "json"]);
     assert_eq!(on.stdout, output.stdout);
@@ -193,7 +232,7 @@ fn all_missing_programs_are_named_with_their_packages_before_any_run() {
     assert!(output.status.code() == Some(1) && !folder.path().join("out").exists());
 }
 
-/// One VM that runs a FileBench personality.
+/// One VM that runs a FileBench personality, on a SCSI disk.
 const FILEBENCH_PLAN: &str = r#"
 seconds = 6
 [lun]
@@ -204,7 +243,7 @@ accelerator = "tcg"
 [[vm]]
 name = "mail"
 filebench = "small.f"
-disk = "virtio"
+disk = "virtio-scsi"
 size = "128m"
 "#;
 const PERSONALITY: &str = "set $dir=/mnt\ndefine fileset name=files,path=$dir,entries=20\nrun ${RUNTIME}\n";

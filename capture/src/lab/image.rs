@@ -1,5 +1,6 @@
 //! The image that VMs boot: Debian's kernel for VMs and a small initramfs. A script builds it once; it needs no root.
 
+use std::fs::File;
 use std::hash::Hasher;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -7,7 +8,8 @@ use std::time::Duration;
 
 use super::LabError;
 use super::plan::Accelerator;
-use super::process::{Process, run};
+use super::process::run;
+use super::qemu::Qemu;
 
 /// The script that builds kernel and initramfs of Debian packages.
 const BUILD_SCRIPT: &str = include_str!("../../lab/build-guest.sh");
@@ -71,22 +73,10 @@ impl GuestImage {
     /// Boots the kernel without an initramfs. It panics and, with `panic=-1`, QEMU ends.
     fn boots_under_kvm(&self, scratch: &Path) -> Result<bool, LabError> {
         let console = scratch.join("kvm-probe.txt");
-        let mut command = Command::new("qemu-system-x86_64");
-        command.args([
-            "-accel",
-            "kvm",
-            "-cpu",
-            "host",
-            "-m",
-            "256",
-            "-nodefaults",
-            "-no-user-config",
-            "-display",
-            "none",
-        ]);
-        command.arg("-serial").arg(format!("file:{}", console.display())).arg("-kernel").arg(&self.kernel);
-        command.args(["-append", "console=ttyS0 panic=-1", "-no-reboot"]);
-        let mut probe = Process::start(&mut command, &scratch.join("kvm-probe.log"))?;
+        let mut qemu = Qemu::new(Accelerator::Kvm, self)?;
+        qemu.args(&["-m", "256", "-append", "console=ttyS0 panic=-1"]);
+        qemu.console(File::create(&console).map_err(LabError::io(&console))?)?;
+        let mut probe = qemu.start(&scratch.join("kvm-probe.log"))?;
         let mut status = None;
         let waited = probe.wait_until(KVM_PROBE_TIMEOUT, || false);
         if let Ok(Some(ended)) = probe.ended() {

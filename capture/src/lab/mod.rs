@@ -2,13 +2,15 @@
 //! together. blktrace records inside each guest, dumpcap on the wire outside, and the served drive's log at the drive.
 //!
 //! A [`Plan`] defines the VMs, their workloads and the groups that run together. [`GuestImage`] is the kernel and
-//! initramfs that VMs boot, built of Debian packages (`image`). `vm` runs one VM; `storage` serves the drive and
-//! connects the VMs to it. [`run`] makes all runs of a plan and keeps the results in one folder.
+//! initramfs that VMs boot, built of Debian packages (`image`). `vm` runs one VM, `qemu` without privileges; `carrier`
+//! takes its job in and its results out; `storage` serves the drive and connects the VMs to it. [`run`] makes all runs of a plan and keeps the results in one folder.
 
+mod carrier;
 mod filebench;
 mod image;
 mod plan;
 mod process;
+mod qemu;
 mod results;
 mod run;
 mod sandbox;

@@ -141,8 +141,11 @@ pub fn run(command: &mut Command) -> Result<String, LabError> {
     Err(LabError::Command { name, status: output.status, output: quoted })
 }
 
+/// The program's name: of the program after `--` where another one starts it (`setpriv`).
 fn name_of(command: &Command) -> String {
-    Path::new(command.get_program()).file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    let started = command.get_args().skip_while(|&argument| argument != "--").nth(1);
+    let program = Path::new(started.unwrap_or(command.get_program()));
+    program.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
 fn cannot_start(name: &str, error: Error) -> LabError {

@@ -8,13 +8,21 @@ use super::LabError;
 use super::process::run;
 use crate::programs::ADMIN_FOLDERS;
 
-/// The environment variable that is set inside the namespaces.
+/// The environment variable that is set inside the namespaces: to [`OF_ROOT`], or to something else without a real root.
 const SANDBOX_VARIABLE: &str = "IOCAST_LAB_SANDBOX";
 
 /// Whether this process is inside the namespaces.
 pub fn is_entered() -> bool {
     std::env::var_os(SANDBOX_VARIABLE).is_some()
 }
+
+/// Whether the lab was started by root. Otherwise it is root in its own user namespace only.
+pub fn is_of_root() -> bool {
+    std::env::var_os(SANDBOX_VARIABLE).is_some_and(|value| value == OF_ROOT)
+}
+
+/// The variable's value in a lab of root.
+const OF_ROOT: &str = "root";
 
 /// The namespaces that the lab enters.
 const KINDS: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];
@@ -50,7 +58,7 @@ pub fn enter() -> Result<(), LabError> {
         .arg("--")
         .arg(program)
         .args(std::env::args_os().skip(1))
-        .env(SANDBOX_VARIABLE, "1")
+        .env(SANDBOX_VARIABLE, if is_root() { OF_ROOT } else { "user" })
         .env("PATH", format!("{}:{}", std::env::var("PATH").unwrap_or_default(), ADMIN_FOLDERS.join(":")))
         .exec();
     Err(LabError::Host(format!("unshare: {error}")))

@@ -7,13 +7,20 @@
 //! enough connections that no request waits for another's reply. QEMU accesses the file asynchronously, because the
 //! kernel serialises synchronous writers of such a file.
 
+use std::fs::{File, OpenOptions};
+use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
 
+use rustix::fs::OFlags;
+
 use super::LabError;
 use super::plan::{FILE_QUEUE_DEPTH_MAX, Plan, PlannedVm, Transport};
 use super::process::{Process, run};
+use super::qemu::GuestDisk;
+use super::sandbox;
 
 /// The time within which a server must be ready.
 const START_TIMEOUT: Duration = Duration::from_secs(20);
@@ -95,27 +102,20 @@ impl ServedStorage {
         Ok(storage)
     }
 
-    /// QEMU's arguments for the disk of `vm`. A virtio disk gets its queue depth here; other disks get it in the guest.
-    pub fn devices(&self, vm: &PlannedVm) -> Vec<String> {
-        match vm.disk {
-            // A request takes one queue entry, whatever its number of memory segments: guests use indirect descriptors.
-            Transport::Virtio => [
-                "-chardev".to_owned(),
-                format!("socket,id=disk,path={}", disk_socket(&self.sockets, vm).display()),
-                "-device".to_owned(),
-                format!("vhost-user-blk-pci,chardev=disk,num-queues=1,queue-size={}", self.queue_depth),
-            ]
-            .to_vec(),
-            Transport::VirtioScsi => {
-                let drive = file_drive(&self.file(vm), "cache=none,aio=native");
-                ["-drive", &drive, "-device", "virtio-scsi-pci,id=scsi", "-device", "scsi-hd,drive=disk,bus=scsi.0"]
-                    .map(str::to_owned)
-                    .to_vec()
+    /// The disk of `vm`. A virtio disk gets its queue depth here; other disks get it in the guest.
+    ///
+    /// # Errors
+    /// Its socket or file cannot be opened.
+    pub fn disk(&self, vm: &PlannedVm) -> Result<GuestDisk, LabError> {
+        Ok(match vm.disk {
+            Transport::Virtio => {
+                let socket = disk_socket(&self.sockets, vm);
+                let server = UnixStream::connect(&socket).map_err(LabError::io(&socket))?;
+                GuestDisk::VhostUser { server, queue_depth: self.queue_depth }
             }
-            Transport::Iscsi => {
-                ["-netdev", "user,id=net", "-device", "virtio-net-pci,netdev=net"].map(str::to_owned).to_vec()
-            }
-        }
+            Transport::VirtioScsi => GuestDisk::Scsi(open(&self.file(vm), OFlags::DIRECT)?),
+            Transport::Iscsi => GuestDisk::Network,
+        })
     }
 
     /// The file of the served disk of `vm`.
@@ -148,6 +148,10 @@ impl ServedStorage {
         std::fs::create_dir_all(&mount).map_err(LabError::io(&mount))?;
         let mut command = Command::new("nbdfuse");
         command.args(["--connections", &NBD_CONNECTIONS.to_string()]);
+        if sandbox::is_of_root() {
+            // QEMU is another user. No other process may enter the folder of sockets.
+            command.args(["-o", "allow_other"]);
+        }
         command.arg(&file).arg(format!("nbd+unix:///{}?socket={}", vm.name, socket.display()));
         let log = folder.join(format!("nbdfuse-{}.log", vm.name));
         let mut process = Process::start(&mut command, &log)?;
@@ -181,14 +185,17 @@ impl ServedStorage {
     }
 }
 
-/// QEMU's arguments for a virtio disk in a file, without a drive model. The disk may be lost if the host loses power.
-pub fn fast_disk(file: &Path) -> Vec<String> {
-    let drive = file_drive(file, "cache=unsafe");
-    ["-drive", &drive, "-device", "virtio-blk-pci,drive=disk"].map(str::to_owned).to_vec()
+/// A virtio disk in a file, without a drive model.
+///
+/// # Errors
+/// The file cannot be opened.
+pub fn fast_disk(file: &Path) -> Result<GuestDisk, LabError> {
+    open(file, OFlags::empty()).map(GuestDisk::Cached)
 }
 
-fn file_drive(file: &Path, access: &str) -> String {
-    format!("file={},format=raw,if=none,id=disk,{access},discard=unmap", file.display())
+fn open(path: &Path, flags: OFlags) -> Result<File, LabError> {
+    let flags = i32::try_from(flags.bits()).unwrap_or_default();
+    OpenOptions::new().read(true).write(true).custom_flags(flags).open(path).map_err(LabError::io(path))
 }
 
 /// The vhost-user socket of a VM's disk.

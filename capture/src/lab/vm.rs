@@ -1,27 +1,28 @@
 //! One VM under QEMU: its start, its control line, its results.
 
+use std::fs::{File, OpenOptions};
 use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
-use super::LabError;
 use super::image::GuestImage;
 use super::plan::{Accelerator, CARRIER_NAME};
-use super::process::{POLL_INTERVAL, Process, run};
+use super::process::{POLL_INTERVAL, Process};
+use super::qemu::{GuestDisk, Qemu};
+use super::{LabError, carrier};
 
-/// The script that runs in the guest.
-const GUEST_SCRIPT: &str = include_str!("../../lab/run.sh");
-/// Size of the sparse disk that carries the job into the guest and the results out.
-const CARRIER_DISK_BYTES: u64 = 1 << 30;
+/// The file with the output of a VM's kernel.
+pub const CONSOLE_FILE: &str = "console.txt";
+/// The longest line of a guest that is read.
+const LINE_BYTES_MAX: usize = 4096;
 /// The time within which a VM must power off after its guest has reported `done`.
 const POWER_OFF_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// Settings with which a VM is started.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct VmStart<'a> {
     /// The image that it boots.
     pub image: &'a GuestImage,
@@ -31,8 +32,8 @@ pub struct VmStart<'a> {
     pub memory: u64,
     /// The VM's name.
     pub name: &'a str,
-    /// QEMU's arguments for the disk under test, and a network card if it needs one.
-    pub devices: Vec<String>,
+    /// The disk under test.
+    pub disk: GuestDisk,
     /// Settings for the script in the guest, as `NAME=VALUE`.
     pub settings: Vec<(&'static str, String)>,
     /// The fio job, or FileBench's personality.
@@ -43,8 +44,6 @@ pub struct VmStart<'a> {
     pub carried: Vec<PathBuf>,
     /// The folder for its console output, its results and QEMU's log; created if missing.
     pub folder: &'a Path,
-    /// A folder with a short path, for its socket.
-    pub sockets: &'a Path,
 }
 
 /// A running VM.
@@ -64,21 +63,16 @@ impl RunningVm {
     ///
     /// # Errors
     /// A file cannot be written, or QEMU does not start.
-    pub fn start(start: &VmStart<'_>) -> Result<RunningVm, LabError> {
-        let folder = start.folder.to_owned();
+    pub fn start(start: VmStart<'_>) -> Result<RunningVm, LabError> {
+        let (name, folder) = (start.name.to_owned(), start.folder.to_owned());
         std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
         let carrier = folder.join("carrier.img");
-        pack_job(start, &folder, &carrier)?;
-        let socket = start.sockets.join(format!("{}.control", start.name));
-        let mut qemu = Process::start(&mut command(start, &carrier, &socket), &folder.join("qemu.log"))?;
-        let mut control = None;
-        qemu.wait_until(Duration::from_secs(10), || {
-            control = UnixStream::connect(&socket).ok();
-            control.is_some()
-        })?;
-        let Some(control) = control else { return Err(qemu.failed("has no control line")) };
-        control.set_nonblocking(true).map_err(LabError::io(&socket))?;
-        Ok(RunningVm { name: start.name.to_owned(), qemu, control, received: Vec::new(), folder, carrier })
+        carrier::pack(&start, &folder, &carrier)?;
+        let io = |error| LabError::Host(format!("the control line of VM {name}: {error}"));
+        let (control, theirs) = UnixStream::pair().map_err(io)?;
+        control.set_nonblocking(true).map_err(io)?;
+        let qemu = qemu(start, &carrier, theirs)?.start(&folder.join("qemu.log"))?;
+        Ok(RunningVm { name, qemu, control, received: Vec::new(), folder, carrier })
     }
 
     /// Waits for a line from the guest that begins with `word`. Returns the rest of the line.
@@ -131,8 +125,7 @@ impl RunningVm {
             }
             sleep(POLL_INTERVAL);
         }
-        run(Command::new("tar").arg("-x").arg("-f").arg(&self.carrier).arg("-C").arg(&self.folder))?;
-        std::fs::remove_file(&self.carrier).map_err(LabError::io(&self.carrier))
+        carrier::unpack(&self.carrier, &self.folder)
     }
 
     /// The next complete line from the guest.
@@ -144,61 +137,35 @@ impl RunningVm {
             // A closed line is detected by QEMU's end.
             Err(_) => {}
         }
+        if self.received.len() > LINE_BYTES_MAX {
+            self.received.clear();
+        }
         let end = self.received.iter().position(|&byte| byte == b'\n')?;
         let line: Vec<u8> = self.received.drain(..=end).collect();
         Some(String::from_utf8_lossy(&line).trim().to_owned())
     }
 
     fn failed(&self, problem: &str) -> LabError {
-        let console = self.folder.join("console.txt");
+        let console = self.folder.join(CONSOLE_FILE);
         LabError::Vm { vm: self.name.clone(), problem: problem.to_owned(), console }
     }
 }
 
-/// Packs the job onto the carrier disk, as an archive from its first byte on.
-fn pack_job(start: &VmStart<'_>, folder: &Path, carrier: &Path) -> Result<(), LabError> {
-    let job = folder.join("job");
-    std::fs::create_dir_all(&job).map_err(LabError::io(&job))?;
-    let settings: String =
-        start.settings.iter().map(|(name, value)| format!("export {name}='{}'\n", value.replace('\'', ""))).collect();
-    for (name, text) in [("run.sh", GUEST_SCRIPT), ("settings", &settings), ("job", start.job)] {
-        let path = job.join(name);
-        std::fs::write(&path, text).map_err(LabError::io(&path))?;
-    }
-    // The host's programs are packed but not kept in the folder.
-    let along = job.join("host");
-    std::fs::create_dir_all(&along).map_err(LabError::io(&along))?;
-    let recorder = start.recorder.map(|program| (program, "iocast".as_ref()));
-    let carried = start.carried.iter().filter_map(|path| Some((path.as_path(), path.file_name()?)));
-    for (path, name) in recorder.into_iter().chain(carried) {
-        std::fs::copy(path, along.join(name)).map_err(LabError::io(path))?;
-    }
-    run(Command::new("tar").arg("-c").arg("-f").arg(carrier).arg("-C").arg(&job).arg("."))?;
-    std::fs::remove_dir_all(&along).map_err(LabError::io(&along))?;
-    let file = std::fs::OpenOptions::new().write(true).open(carrier).map_err(LabError::io(carrier))?;
-    file.set_len(CARRIER_DISK_BYTES).map_err(LabError::io(carrier))
-}
-
-fn command(start: &VmStart<'_>, carrier: &Path, socket: &Path) -> Command {
-    let mut command = Command::new("qemu-system-x86_64");
-    match start.accelerator {
-        Accelerator::Kvm => command.args(["-accel", "kvm", "-cpu", "host"]),
-        // The simplest processor model boots fastest under emulation.
-        Accelerator::Tcg | Accelerator::Auto => command.args(["-accel", "tcg,thread=multi", "-cpu", "qemu64"]),
-    };
+/// QEMU's command line for the VM.
+fn qemu(start: VmStart<'_>, carrier: &Path, control: UnixStream) -> Result<Qemu, LabError> {
+    let mut qemu = Qemu::new(start.accelerator, start.image)?;
     let megabytes = start.memory >> 20;
-    command.args(["-machine", "q35,memory-backend=memory", "-smp", "1", "-m", &megabytes.to_string()]);
+    qemu.args(&["-machine", "q35,memory-backend=memory", "-smp", "1", "-m", &megabytes.to_string()]);
     // The drive's server reads and writes the guest's memory.
-    command.arg("-object").arg(format!("memory-backend-memfd,id=memory,size={megabytes}M,share=on"));
-    command.args(["-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"]);
-    command.arg("-name").arg(start.name);
-    command.arg("-serial").arg(format!("file:{}", start.folder.join("console.txt").display()));
-    command.arg("-chardev").arg(format!("socket,id=control,path={},server=on,wait=off", socket.display()));
-    command.args(["-serial", "chardev:control", "-device", "virtio-rng-pci"]);
-    command.arg("-kernel").arg(&start.image.kernel).arg("-initrd").arg(&start.image.initramfs);
-    command.args(["-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on"]);
-    command.arg("-drive").arg(format!("file={},format=raw,if=none,id=carrier,cache=unsafe", carrier.display()));
-    command.arg("-device").arg(format!("virtio-blk-pci,drive=carrier,serial={CARRIER_NAME}"));
-    command.args(&start.devices);
-    command
+    qemu.args(&["-object", &format!("memory-backend-memfd,id=memory,size={megabytes}M,share=on")]);
+    qemu.args(&["-name", start.name, "-device", "virtio-rng-pci"]);
+    let console = start.folder.join(CONSOLE_FILE);
+    qemu.console(File::create(&console).map_err(LabError::io(&console))?)?;
+    qemu.control(control)?;
+    qemu.file_argument("-initrd", &start.image.initramfs)?;
+    qemu.args(&["-append", "console=ttyS0 quiet panic=-1 mitigations=off nokaslr tsc=reliable random.trust_cpu=on"]);
+    let disk = OpenOptions::new().read(true).write(true).open(carrier).map_err(LabError::io(carrier))?;
+    qemu.virtio_disk(CARRIER_NAME, disk)?;
+    qemu.disk(start.disk)?;
+    Ok(qemu)
 }

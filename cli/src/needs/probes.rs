@@ -1,7 +1,8 @@
 //! Looks for what is no program: permissions, properties of the kernel, devices, memory and space.
 
-use std::fs::OpenOptions;
+use std::fs::{OpenOptions, metadata};
 use std::io::{self, ErrorKind};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
@@ -10,7 +11,7 @@ use capture::block::{BACKENDS, BackendSetup, free_bytes};
 use capture::lab::LabError;
 use capture::programs::find;
 use replay::live::Ring;
-use rustix::process::{Resource, getrlimit};
+use rustix::process::{Resource, geteuid, getrlimit};
 
 use super::resources::available_memory;
 use crate::units::data;
@@ -144,7 +145,13 @@ pub fn io_uring_unavailable(error: &io::Error) -> String {
 }
 
 pub fn kvm() -> Result<String, String> {
-    match OpenOptions::new().read(true).write(true).open("/dev/kvm") {
+    let path = "/dev/kvm";
+    match OpenOptions::new().read(true).write(true).open(path) {
+        Ok(_) if geteuid().is_root() && metadata(path).is_ok_and(|found| found.mode() & 0o060 != 0o060) => Err(
+            "only root may open it, and VMs do not run as root: chgrp kvm /dev/kvm, chmod 660 /dev/kvm; without it VMs \
+             are emulated"
+                .to_owned(),
+        ),
         Ok(_) => Ok("yes".to_owned()),
         Err(error) if error.kind() == ErrorKind::PermissionDenied => {
             Err(format!("{error}: run as root, or as a member of the group kvm; without it VMs are emulated"))

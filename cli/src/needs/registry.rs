@@ -17,6 +17,7 @@ pub const NEEDS: &[Need] = &[
     program("nbdfuse", "libnbd-bin", &[CAPTURE_LAB_FILE], &[SERVE_CLIENTS]),
     program("tar", "tar", &[CAPTURE_LAB, VALIDATE_GUEST], &[]),
     program("unshare", "util-linux", &[CAPTURE_LAB, VALIDATE_GUEST], &[]),
+    program("setpriv", "util-linux", &[CAPTURE_LAB, VALIDATE_GUEST], &[]),
     program("ip", "iproute2", &[CAPTURE_LAB, VALIDATE_GUEST], &[]),
     program("sh", "dash", &[CAPTURE_LAB_IMAGE, VALIDATE_GUEST_IMAGE], &[]),
     program("apt-get", "apt", &[CAPTURE_LAB_IMAGE, VALIDATE_GUEST_IMAGE], &[]),

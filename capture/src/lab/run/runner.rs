@@ -11,6 +11,7 @@ use traces::results::lab::LabRun;
 
 use super::super::plan::{Accelerator, LabGroup, PlannedVm, Transport, uuid};
 use super::super::process::{Process, run as run_command};
+use super::super::qemu::GuestDisk;
 use super::super::results::measure;
 use super::super::storage::{ServedStorage, fast_disk};
 use super::super::vm::{RunningVm, VmStart};
@@ -56,9 +57,8 @@ impl LabRunner<'_> {
             .and_then(|file| file.set_len(plan.vms[vm].size))
             .map_err(LabError::io(&unfinished))?;
         let job = self.job(vm)?;
-        let devices = fast_disk(&unfinished);
-        let mut running =
-            RunningVm::start(&self.vm_start(vm, "prepare", Transport::Virtio, devices, &job, &folder)?)?;
+        let disk_under_test = (Transport::Virtio, fast_disk(&unfinished)?);
+        let mut running = RunningVm::start(self.vm_start(vm, "prepare", disk_under_test, &job, &folder)?)?;
         running.expect("done", BOOT_TIMEOUT + PREPARE_TIMEOUT, self.stop)?;
         running.finish()?;
         std::fs::rename(&unfinished, &disk).map_err(LabError::io(&disk))
@@ -76,8 +76,8 @@ impl LabRunner<'_> {
         for &member in &group.members {
             let vm = &plan.vms[member];
             let (job, place) = (self.job(member)?, folder.join(&vm.name));
-            let start = self.vm_start(member, "run", vm.disk, storage.devices(vm), &job, &place)?;
-            running.push(RunningVm::start(&start)?);
+            let start = self.vm_start(member, "run", (vm.disk, storage.disk(vm)?), &job, &place)?;
+            running.push(RunningVm::start(start)?);
         }
         // FileBench lays out its files before it is ready.
         let lays_out = group.members.iter().any(|&vm| plan.vms[vm].filebench.is_some());
@@ -161,14 +161,13 @@ impl LabRunner<'_> {
         &'b self,
         vm: usize,
         stage: &str,
-        disk: Transport,
-        devices: Vec<String>,
+        (transport, disk): (Transport, GuestDisk),
         job: &'b str,
         folder: &'b Path,
     ) -> Result<VmStart<'b>, LabError> {
         let (plan, name) = (&self.lab.plan, &self.lab.plan.vms[vm].name);
         let carried = carried(&plan.vms[vm])?;
-        let transport = match disk {
+        let transport = match transport {
             Transport::Virtio => "virtio",
             Transport::VirtioScsi => "virtio-scsi",
             Transport::Iscsi => "iscsi",
@@ -187,10 +186,9 @@ impl LabRunner<'_> {
             ("INITIATOR", plan.vms[vm].initiator()),
             ("TARGET", plan.vms[vm].target()),
         ];
-        let (image, accelerator, memory, sockets) =
-            (&self.lab.image, self.accelerator, plan.guest.memory, self.sockets);
+        let (image, accelerator, memory) = (&self.lab.image, self.accelerator, plan.guest.memory);
         let recorder = (plan.guest.tracefs && stage == "run").then_some(self.lab.iocast.as_path());
-        Ok(VmStart { image, accelerator, memory, name, devices, settings, job, recorder, carried, folder, sockets })
+        Ok(VmStart { image, accelerator, memory, name, disk, settings, job, recorder, carried, folder })
     }
 
     pub(super) fn job(&self, vm: usize) -> Result<String, LabError> {

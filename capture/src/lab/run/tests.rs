@@ -3,6 +3,7 @@ use std::path::{Path, PathBuf};
 use traces::results::lab::{LabFigures, LabRun, LabVm};
 
 use super::super::plan::{Accelerator, Transport, uuid};
+use super::super::qemu::GuestDisk;
 use super::runner::{COPY_CHUNK_BYTES, FIGURES_FILE};
 use super::*;
 
@@ -138,7 +139,8 @@ fn guest_settings_follow_the_plan() {
     let job = runner.job(1).unwrap();
     assert!(job.contains("[get]"));
     for (stage, recorder) in [("run", Some(lab.iocast.as_path())), ("prepare", None)] {
-        let start = runner.vm_start(1, stage, Transport::VirtioScsi, Vec::new(), &job, folder.path()).unwrap();
+        let start =
+            runner.vm_start(1, stage, (Transport::VirtioScsi, GuestDisk::Network), &job, folder.path()).unwrap();
         assert_eq!((start.name, start.memory, start.recorder), ("b", 1 << 30, recorder));
         let setting = |name| start.settings.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
         let plain = ["STAGE", "PROGRAM", "VM", "TRANSPORT", "RUNTIME", "SEED", "SCHEDULER", "QUEUE_DEPTH", "TRACEFS"]
