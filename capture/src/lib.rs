@@ -6,6 +6,7 @@ pub mod block;
 pub mod iscsi;
 pub mod lab;
 pub mod programs;
+pub mod scratch;
 mod silence;
 
 pub use silence::{Reading, Silence};

@@ -2,17 +2,17 @@
 //! the work begins.
 
 use std::fs::OpenOptions;
-use std::io::Write;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
+use traces::whole_file::write_whole;
 
 use crate::error::UsageError;
+use crate::interrupts::remove_unfinished_outputs;
 
-/// The stem of the files' names, and whether existing files are overwritten.
+/// The stem of the files' names.
 pub struct Files {
     stem: PathBuf,
-    force: bool,
 }
 
 impl Files {
@@ -27,7 +27,7 @@ impl Files {
             let error = format!("--output {}: it is the beginning of file names, such as disks/sdb", stem.display());
             return Err(UsageError(error).into());
         }
-        let files = Files { stem, force };
+        let files = Files { stem };
         let folder = files.stem.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
         if !folder.is_dir() {
             bail!("{}: this folder of --output does not exist", folder.display());
@@ -37,6 +37,7 @@ impl Files {
             there.extend(files.pictures(folder, families)?);
             refuse_existing(&there, "other names with --output")?;
         }
+        remove_unfinished_outputs()?;
         if let Some(ending) = endings.last() {
             files.try_writing(ending)?;
         }
@@ -83,20 +84,11 @@ impl Files {
     /// Writes one file, and adds its name to `written`.
     ///
     /// # Errors
-    /// An error of the operating system, with the file's name.
+    /// An error of the operating system, with the file's name; a file that has appeared under this name.
     pub fn write(&self, ending: &str, bytes: &[u8], written: &mut Vec<String>) -> Result<()> {
         let path = self.named(ending);
-        let name = path.display().to_string();
-        let mut options = OpenOptions::new();
-        options.write(true);
-        if self.force {
-            options.create(true).truncate(true)
-        } else {
-            options.create_new(true)
-        };
-        let mut file = options.open(path).with_context(|| name.clone())?;
-        file.write_all(bytes).with_context(|| name.clone())?;
-        written.push(name);
+        write_whole(&path, bytes)?;
+        written.push(path.display().to_string());
         Ok(())
     }
 }

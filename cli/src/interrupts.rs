@@ -3,10 +3,10 @@
 use std::thread;
 
 use anyhow::{Context, Result};
-use signal_hook::consts::{SIGINT, SIGTERM};
+use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
-use traces::formats::remove_unfinished;
+use traces::whole_file::remove_unfinished;
 
 /// From now on, a signal that ends the program first removes unfinished outputs. For commands that do not handle
 /// signals themselves.
@@ -14,7 +14,7 @@ use traces::formats::remove_unfinished;
 /// # Errors
 /// Signals cannot be watched.
 pub fn remove_unfinished_outputs() -> Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM]).context("cannot watch for interrupts")?;
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for interrupts")?;
     thread::spawn(move || {
         for signal in signals.forever() {
             remove_unfinished();

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 use clap::Command;
 use clap_mangen::Man;
+use traces::whole_file::write_whole;
 
 use crate::arguments;
 use crate::arguments::Cli;
@@ -79,7 +80,7 @@ fn write_pages(command: &Command, folder: &Path) -> Result<Vec<PathBuf>> {
     ensure!(folder.is_dir(), "{} is no folder", folder.display());
     let name = command.get_display_name().unwrap_or_else(|| command.get_name());
     let path = folder.join(format!("{name}.1"));
-    std::fs::write(&path, page(command)?).with_context(|| path.display().to_string())?;
+    write_whole(&path, page(command)?.as_bytes())?;
     let mut written = vec![path];
     for subcommand in visible(command) {
         written.extend(write_pages(subcommand, folder)?);

@@ -21,14 +21,14 @@ impl<W: Write> DecisionLog<W> {
         log
     }
 
-    /// Flushes the log.
+    /// Flushes the log, and gives back what it was written to.
     ///
     /// # Errors
     /// The first error of any write.
-    pub fn finish(mut self) -> io::Result<()> {
+    pub fn finish(mut self) -> io::Result<W> {
         match self.error.take() {
             Some(error) => Err(error),
-            None => self.out.flush(),
+            None => self.out.flush().map(|()| self.out),
         }
     }
 

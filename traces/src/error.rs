@@ -152,6 +152,9 @@ pub enum WriteProblem {
     /// The output cannot be a file that is made as a whole.
     #[error("{0}; name a file")]
     NotAFile(&'static str),
+    /// A file has appeared under the output's name, and is kept. The contents are under this name.
+    #[error("this file appeared in the meantime and is not overwritten; the result is in {}", .0.display())]
+    Appeared(PathBuf),
     /// A record that the format has no way to say.
     #[error("record {record}: {format} cannot express {what}; --lossy leaves such records out and counts them")]
     Inexpressible {

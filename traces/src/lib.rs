@@ -21,6 +21,7 @@ pub mod statistics;
 pub mod trace;
 pub mod units;
 mod version;
+pub mod whole_file;
 
 pub use described::DescriptionError;
 pub use error::{Place, Problem, ReadError, WriteError, WriteProblem};

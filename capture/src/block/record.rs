@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use traces::events::Placed;
 use traces::trace::AddressSpace;
+use traces::whole_file::write_whole;
 use traces::{Layer, Losses, Record, TraceMeta};
 
 use super::attribution::Attribution;
@@ -447,7 +448,7 @@ impl<'a> Capture<'a> {
     fn end_raw(&self, meta: &TraceMeta, bytes: u64) -> Result<StoreOutcome, CaptureError> {
         let path = backends::tracefs::with_ending(&self.options.output.name(), ".capture.json");
         let text = serde_json::to_string_pretty(meta).unwrap_or_default();
-        std::fs::write(&path, text).map_err(|error| CaptureError::io(&path, error))?;
+        write_whole(&path, text.as_bytes())?;
         let mut files = self.options.output.raw_files()?;
         files.retain(|file| *file != path);
         files.push(path);

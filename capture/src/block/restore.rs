@@ -9,6 +9,7 @@ use std::time::Duration;
 use super::backends::blk_tracer::{self, SavedTracer};
 use super::backends::tracefs;
 use super::error::CaptureError;
+use crate::scratch::{AGE_MIN, remove_leftovers};
 
 /// Prefix of the names of our trace instances.
 pub(super) const INSTANCE_PREFIX: &str = "iocast-";
@@ -90,13 +91,15 @@ pub enum Cleaned {
     InUse(PathBuf, u32),
 }
 
-/// Switches off the tracing that ended captures have left on: their instances, and the tracer `blk`.
+/// Removes what ended captures and labs have left: temporary folders, instances of the kernel's tracing, and the tracer
+/// `blk`, which it switches off.
 ///
 /// # Errors
-/// tracefs is not mounted, or not accessible.
+/// tracefs is not mounted, or not accessible. The temporary folders are removed even so.
 pub fn clean_up() -> Result<Vec<Cleaned>, CaptureError> {
+    let mut found: Vec<Cleaned> = remove_leftovers(AGE_MIN).into_iter().map(Cleaned::Removed).collect();
     let root = tracefs::find_root()?;
-    let mut found = clean_instances(&root.join("instances"))?;
+    found.extend(clean_instances(&root.join("instances"))?);
     found.extend(clean_blk_tracer()?);
     Ok(found)
 }

@@ -22,7 +22,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitStatus;
 
 use traces::described::DescriptionError;
-use traces::error::ReadError;
+use traces::error::{ReadError, WriteError};
 
 pub use image::GuestImage;
 pub use plan::{Accelerator, LabGroup, Plan, PlannedLun, PlannedVm, Together, TogetherName, Transport};
@@ -89,6 +89,9 @@ pub enum LabError {
     /// A recorded trace cannot be read.
     #[error(transparent)]
     Trace(#[from] ReadError),
+    /// A result cannot be written.
+    #[error(transparent)]
+    Write(#[from] WriteError),
     /// The user stopped the lab.
     #[error("interrupted")]
     Interrupted,

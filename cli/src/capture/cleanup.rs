@@ -1,4 +1,4 @@
-//! `iocast capture cleanup`: switches off the tracing that killed captures have left on.
+//! `iocast capture cleanup`: removes what killed captures and labs have left, and switches their tracing off.
 
 use anyhow::Result;
 use capture::block::{Cleaned, clean_up};
@@ -18,14 +18,14 @@ pub fn run(arguments: &Cleanup) -> Result<()> {
         return print_json(&json!({ "schema_version": 1, "found": rows.collect::<Vec<_>>() }));
     }
     if found.is_empty() {
-        return print("no capture has left tracing on\n");
+        return print("no capture has left anything\n");
     }
     let rows = found.iter().map(|cleaned| match cleaned {
         Cleaned::Removed(path) => vec![path.display().to_string(), "removed: its process has ended".to_owned()],
         Cleaned::InUse(path, pid) => vec![path.display().to_string(), format!("left alone: process {pid} uses it")],
     });
     let table = Table {
-        title: "Captures in the kernel".to_owned(),
+        title: "Left by captures and labs".to_owned(),
         header: ["found", "done"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
         text_columns: 2,

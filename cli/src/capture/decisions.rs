@@ -3,13 +3,14 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 use capture::block::{AttributeBy, BlockDevice, CaptureOptions, Output, StopReason, describe_queue};
 use replay::Decisions;
 use replay::decisions::DecisionsError;
 use serde_json::Value;
 use traces::formats;
 use traces::trace::ReadOptions;
+use traces::whole_file::write_whole;
 
 use crate::arguments::capture as arguments;
 use crate::capture::running;
@@ -52,7 +53,7 @@ pub fn run(arguments: &arguments::Decisions) -> Result<()> {
     path.push(".queue.json");
     let path = PathBuf::from(path);
     let text = serde_json::to_string_pretty(&queue)?;
-    std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+    write_whole(&path, text.as_bytes())?;
     summary.files.push(path.display().to_string());
     if summary.failure.is_none() && summary.stopped_by != StopReason::DeviceGone && summary.events > 0 {
         summary.failure = why_none(&stem, &queue)?;

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context, Result, anyhow, ensure};
 use capture::lab::{self, Accelerator, GuestImage, Lab, LabError, LabProgress, Plan, Transport};
 use traces::results::lab::{LabMean, LabOperation, LabResults};
+use traces::whole_file::write_whole;
 
 use crate::error::{Interrupted, UsageError};
 use crate::needs::{self, Use, uses};
@@ -85,7 +86,7 @@ pub fn make(lab: &Lab, progress: &mut dyn LabProgress, stop: &AtomicBool, path: 
     })?;
     let mut json = serde_json::to_string_pretty(&results)?;
     json.push('\n');
-    std::fs::write(path, json).with_context(|| path.display().to_string())?;
+    write_whole(path, json.as_bytes())?;
     for doubt in results.runs.iter().flat_map(lab::doubts) {
         eprintln!("iocast: warning: {doubt}");
     }

@@ -12,7 +12,6 @@ mod picture;
 mod source;
 pub mod tables;
 
-use std::fs::File;
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -30,6 +29,7 @@ use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
 use traces::spec::{Settings, Spec};
 use traces::trace::ReadOptions;
+use traces::whole_file::WholeFile;
 
 use candidates::Candidate;
 use load::Load;
@@ -235,7 +235,8 @@ impl<'a> Setup<'a> {
         let Ended { outcome, source, observer, host } = engine.run()?;
         let Observers { metrics, overload, log, shares, .. } = observer;
         if let Some(log) = log {
-            log.finish().with_context(|| format!("the decision log of {}", scheduler.name))?;
+            let name = || format!("the decision log of {}", scheduler.name);
+            log.finish().and_then(|out| Ok(out.into_inner()?)).with_context(name)?.finish()?;
         }
         let fairness = shares.map(Shares::finish).transpose()?;
         let verdict = overload.verdict();
@@ -268,8 +269,7 @@ impl<'a> Setup<'a> {
     fn decision_log(&self, index: usize, candidate: &Candidate) -> Result<Option<Log>> {
         let Some(folder) = &self.arguments.decision_log else { return Ok(None) };
         let path = candidate.file(folder, index, LOG_ENDING);
-        let file = File::create(&path).with_context(|| path.display().to_string())?;
-        Ok(Some(DecisionLog::new(BufWriter::new(file))))
+        Ok(Some(DecisionLog::new(BufWriter::new(WholeFile::create(&path)?))))
     }
 
     /// The observer of each VM's share, if --stack or --series needs one, with the file of --series.

@@ -1,17 +1,17 @@
 //! The observers of one replay of a comparison.
 
-use std::fs::File;
 use std::io::BufWriter;
 
 use replay::overload::Overload;
 use replay::stack::Shares;
 use replay::{DecisionLog, Metrics, Observer};
+use traces::whole_file::WholeFile;
 use traces::{Request, RequestId, Timestamp, VmId};
 
 use super::load::Advance;
 
 /// A decision log that goes to a file.
-pub type Log = DecisionLog<BufWriter<File>>;
+pub type Log = DecisionLog<BufWriter<WholeFile>>;
 
 /// The observers of one replay, in the order in which they are called.
 pub struct Observers {

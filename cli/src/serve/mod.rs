@@ -18,6 +18,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 use traces::Lba;
 use traces::results::serving::Serving;
+use traces::whole_file::write_whole;
 
 use crate::arguments::{Serve, ServeMap, ServeVmBy, Urgency};
 use crate::error::UsageError;
@@ -50,7 +51,7 @@ pub fn run(arguments: &Serve) -> Result<()> {
     if let Some(path) = &arguments.report {
         let mut text = serde_json::to_string_pretty(&report)?;
         text.push('\n');
-        std::fs::write(path, text).with_context(|| path.display().to_string())?;
+        write_whole(path, text.as_bytes())?;
     }
     let unwritten = statistics.and_then(|statistics| statistics.finish(&report));
     match arguments.output_format {

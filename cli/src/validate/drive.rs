@@ -1,7 +1,6 @@
 //! `iocast validate drive`: a drive model's times compared with those of a real drive.
 
-use std::fs::File;
-use std::io::{BufWriter, Write};
+use std::io::{BufWriter, IntoInnerError, Write};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -11,6 +10,7 @@ use replay::{MeasuredError, Measurements};
 use traces::results::drive::{Distance, DriveValidation};
 use traces::spec::Spec;
 use traces::trace::{ReadOptions, ThinkTime};
+use traces::whole_file::WholeFile;
 use traces::{TraceReader, formats};
 
 use crate::arguments::ValidateDrive;
@@ -65,7 +65,7 @@ fn read(
 /// Writes a line per request: the request, its measured time and the modelled times, in ns. The modelled times are
 /// those of the closed loop and those on the measured time line (empty for a drive without a phase).
 fn write_requests(judged: &Judged, path: &Path) -> Result<()> {
-    let mut file = BufWriter::new(File::create(path)?);
+    let mut file = BufWriter::new(WholeFile::create(path)?);
     writeln!(file, "operation,lba,sectors,issued_ns,measured_ns,closed_loop_ns,time_line_ns")?;
     for (index, (measured, closed_loop)) in judged.measured.all().iter().zip(&judged.closed_loop).enumerate() {
         let Measurement { request, issued, service } = measured;
@@ -74,7 +74,7 @@ fn write_requests(judged: &Judged, path: &Path) -> Result<()> {
         let time_line = judged.time_line.as_ref().map_or(String::new(), |times| times[index].as_ns().to_string());
         writeln!(file, "{},{lba},{sectors},{issued},{service},{closed_loop},{time_line}", request.operation)?;
     }
-    file.flush()?;
+    file.into_inner().map_err(IntoInnerError::into_error)?.finish()?;
     Ok(())
 }
 

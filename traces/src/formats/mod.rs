@@ -33,9 +33,6 @@ pub mod tencent;
 mod text;
 pub mod trace_pipe_raw;
 pub mod vscsi;
-mod whole_file;
-
-pub use whole_file::remove_unfinished;
 
 use std::path::{Path, PathBuf};
 

@@ -3,17 +3,14 @@
 use std::io::{self, BufWriter, Stdout, Write};
 use std::path::{Path, PathBuf};
 
-use super::whole_file::WholeFile;
 use crate::error::{WriteError, WriteProblem};
 use crate::record::Record;
 use crate::request::{Operation, VmId};
 use crate::trace::{AddressSpace, Extent, TraceMeta, TraceWriter, WriteOptions, Written};
+use crate::whole_file::{STANDARD_OUTPUT, WholeFile};
 
 /// Bytes that are collected before they are written.
 const BUFFER_BYTES: usize = 1 << 18;
-
-/// The name of standard output.
-pub(super) const STANDARD_OUTPUT: &str = "-";
 
 /// Why a format cannot express a record, in the plural: "flushes". One of a few, so that counts
 /// add up.

@@ -19,6 +19,7 @@ use crate::block::clocks::monotonic;
 use crate::block::error::CaptureError;
 use crate::block::restore::{INSTANCE_PREFIX, Owner, remove_instance};
 use crate::block::supervisor::Supervisor;
+use crate::scratch::Scratch;
 
 /// Tracepoints of a request's path through the block layer; a kernel may lack some.
 const EVENTS: [&str; 11] = [
@@ -111,7 +112,7 @@ struct Tracefs {
     /// The folder with the saved format descriptions.
     formats: PathBuf,
     /// That folder, if it is not kept with raw pages.
-    _temporary: Option<tempfile::TempDir>,
+    _temporary: Option<Scratch>,
     buffer: Vec<u8>,
     /// The most pages in a CPU's buffer.
     pages_max: usize,
@@ -140,7 +141,7 @@ impl Tracefs {
         let (formats, kept) = match &setup.raw {
             Some(stem) => (with_ending(stem, FORMATS_ENDING), None),
             None => {
-                let folder = tempfile::tempdir().map_err(|error| CaptureError::io(&std::env::temp_dir(), error))?;
+                let folder = Scratch::new().map_err(|error| CaptureError::io(&std::env::temp_dir(), error))?;
                 (folder.path().join("formats"), Some(folder))
             }
         };

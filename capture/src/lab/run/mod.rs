@@ -8,11 +8,13 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use traces::results::lab::LabResults;
+use traces::whole_file::write_whole;
 
 use super::LabError;
 use super::image::GuestImage;
 use super::plan::Plan;
 use super::results::summarise;
+use crate::scratch::Scratch;
 use runner::LabRunner;
 
 /// The plan's file in the folder of results.
@@ -53,7 +55,7 @@ pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<
     let plan = &lab.plan;
     std::fs::create_dir_all(&lab.folder).map_err(LabError::io(&lab.folder))?;
     keep_plan(lab)?;
-    let scratch = tempfile::tempdir().map_err(LabError::io(&std::env::temp_dir()))?;
+    let scratch = Scratch::new().map_err(LabError::io(&std::env::temp_dir()))?;
     let groups = plan.groups();
     let (disks, all_runs) = (plan.vms.len(), groups.len() * plan.repetitions as usize);
     let steps = disks + all_runs;
@@ -96,7 +98,7 @@ fn keep_plan(lab: &Lab) -> Result<(), LabError> {
             return Err(LabError::Host(problem));
         }
     }
-    std::fs::write(&kept, &lab.plan_text).map_err(LabError::io(&kept))
+    Ok(write_whole(&kept, lab.plan_text.as_bytes())?)
 }
 
 #[cfg(test)]

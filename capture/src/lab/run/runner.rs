@@ -8,6 +8,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use traces::results::lab::LabRun;
+use traces::whole_file::write_whole;
 
 use super::super::plan::{Accelerator, LabGroup, PlannedVm, Transport, uuid};
 use super::super::process::{Process, run as run_command};
@@ -106,7 +107,7 @@ impl LabRunner<'_> {
         let figures = measure(plan, group, repetition, &folder, begun)?;
         let path = folder.join(FIGURES_FILE);
         let text = serde_json::to_string_pretty(&figures).map_err(|error| LabError::io(&path)(error.into()))?;
-        std::fs::write(&path, text).map_err(LabError::io(&path))?;
+        write_whole(&path, text.as_bytes())?;
         Ok(figures)
     }
 

@@ -9,9 +9,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
+use capture::scratch::Scratch;
 use replay::sources::TraceRead;
 use rustix::process::{Pid, Signal, kill_process_group};
-use tempfile::TempDir;
 use traces::formats::replayer::{Replay as ReplayOf, quoted};
 use traces::formats::{Format, btreplay, csv, fio_iolog};
 use traces::trace::{AddressSpace, Layer, WriteOptions};
@@ -104,7 +104,7 @@ impl Program {
 
 /// The requests of the traces as all programs are asked for them.
 pub struct Prepared {
-    folder: TempDir,
+    folder: Scratch,
     asked: PathBuf,
     device: String,
     span: Nanos,
@@ -118,7 +118,7 @@ impl Prepared {
     /// The temporary folder cannot be written.
     pub(super) fn new(plan: &Plan, survey: &Survey) -> Result<Prepared> {
         // btreplay makes a `/` of each `_`, and fio ends a name at a colon.
-        let folder = tempfile::Builder::new().prefix("iocast-engines-").tempdir().context("a temporary folder")?;
+        let folder = Scratch::new().context("a temporary folder")?;
         let asked = folder.path().join(ASKED);
         let (mut merged, _) = plan.merged(survey.capacity)?;
         let create = csv::FORMAT.create.context("CSV is written")?;

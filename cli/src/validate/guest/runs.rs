@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, ensure};
 use capture::lab::{Lab, LabProgress, Plan};
+use traces::whole_file::write_whole;
 
 use super::folder::{CAPTURE_FOLDER, LAB_FILE, PLAN_FILE};
 use crate::arguments::ValidateGuest;
@@ -60,7 +61,7 @@ pub fn make(arguments: &ValidateGuest, schedulers: &[String]) -> Result<PathBuf>
     let folder = std::path::absolute(&folder)?;
     std::fs::create_dir_all(&folder).with_context(|| folder.display().to_string())?;
     let kept = folder.join(PLAN_FILE);
-    std::fs::write(&kept, &text).with_context(|| kept.display().to_string())?;
+    write_whole(&kept, text.as_bytes())?;
     let mut steps = Steps::new(&plan, seconds, under.len());
     let mut run = |part: &Part, repetition: u32| -> Result<()> {
         let place = folder.join(&part.name);

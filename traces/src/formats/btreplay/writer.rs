@@ -6,11 +6,11 @@ use std::path::Path;
 use super::{BUNCH_PACKETS_MAX, FORMAT, Header, PACKET_BYTES, VERSION};
 use crate::error::{WriteError, WriteProblem};
 use crate::formats::output::{Inexpressible, Ledger};
-use crate::formats::whole_file::WholeFile;
 use crate::record::Record;
 use crate::request::{Operation, Request};
 use crate::trace::{TraceMeta, TraceWriter, WriteOptions, Written};
 use crate::units::{Lba, Sectors, Timestamp};
+use crate::whole_file::WholeFile;
 
 /// The most that one system call moves (Linux, `MAX_RW_COUNT`), in sectors of 512 bytes. btreplay
 /// stops at a request that is served in part.

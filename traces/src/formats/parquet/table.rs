@@ -13,7 +13,7 @@ use ::parquet::schema::types::Type;
 
 use super::writer::refused;
 use crate::error::WriteError;
-use crate::formats::whole_file::WholeFile;
+use crate::whole_file::WholeFile;
 
 /// Rows that are held until they are written.
 const ROWS_PER_GROUP: usize = 16_384;

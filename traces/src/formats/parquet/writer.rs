@@ -16,9 +16,9 @@ use super::batch::{Batch, Checksum, Column};
 use super::{KEY_CHECKSUM, KEY_EXTENT, KEY_SCHEMA_VERSION, KEY_TRACE, SCHEMA_VERSION, StoredExtent, schema};
 use crate::error::{WriteError, WriteProblem};
 use crate::formats::output::Ledger;
-use crate::formats::whole_file::WholeFile;
 use crate::record::Record;
 use crate::trace::{TraceMeta, TraceWriter, WriteOptions, Written};
+use crate::whole_file::WholeFile;
 
 /// Rows per row group: as many as writer and reader hold in memory.
 pub const ROWS_PER_GROUP: usize = 65_536;

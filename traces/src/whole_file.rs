@@ -14,9 +14,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rustix::fs::{AtFlags, CWD, FlockOperation, Mode, OFlags, flock, linkat};
 
-use super::output::STANDARD_OUTPUT;
 use crate::error::{WriteError, WriteProblem};
 
+/// The name of standard output.
+pub(crate) const STANDARD_OUTPUT: &str = "-";
 const PREFIX: &str = ".iocast-";
 const SUFFIX: &str = ".part";
 /// The folder through which a file without a name gets one.
@@ -40,13 +41,17 @@ pub fn remove_unfinished() {
 }
 
 /// A file that has no name, or a temporary one, until [`WholeFile::finish`]. Dropped before that, it is removed.
-pub(crate) struct WholeFile {
+#[derive(Debug)]
+pub struct WholeFile {
     path: PathBuf,
     file: File,
+    /// Whether a file stood there when this one began. A file that appears later is not replaced.
+    replaces: bool,
     temporary: Option<Temporary>,
 }
 
 /// A temporary name, which is removed when it is dropped.
+#[derive(Debug)]
 struct Temporary(PathBuf);
 
 impl Temporary {
@@ -58,9 +63,19 @@ impl Temporary {
         Temporary(path)
     }
 
-    /// Gives the file its final name, replacing what is there.
-    fn rename(self, path: &Path) -> io::Result<()> {
-        fs::rename(&self.0, path)
+    /// Gives the file another name that nothing has.
+    ///
+    /// # Errors
+    /// `AlreadyExists`: something has it.
+    fn link(&self, path: &Path) -> io::Result<()> {
+        match fs::hard_link(&self.0, path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists || path.symlink_metadata().is_ok() => {
+                Err(io::ErrorKind::AlreadyExists.into())
+            }
+            // A file system without links.
+            Err(_) => fs::rename(&self.0, path),
+            linked => linked,
+        }
     }
 }
 
@@ -74,12 +89,13 @@ impl Drop for Temporary {
 }
 
 impl WholeFile {
-    /// Begins a file that will be `path`, replacing what is there when it is finished.
+    /// Begins a file that will be `path`. When it is finished, it replaces what stands there now, but no file that
+    /// appears in the meantime.
     ///
     /// # Errors
     /// Standard output; a path at which something stands that is no regular file; a folder that
     /// does not exist or cannot be written to.
-    pub(crate) fn create(path: &Path) -> Result<WholeFile, WriteError> {
+    pub fn create(path: &Path) -> Result<WholeFile, WriteError> {
         if path == Path::new(STANDARD_OUTPUT) {
             let what = "this format is written to files only; text formats go to standard output too";
             return Err(WriteError::new(path, WriteProblem::NotAFile(what)));
@@ -99,42 +115,79 @@ impl WholeFile {
         // As any other new file: what the umask leaves of rw-rw-rw-, not only for its owner.
         let mode = Mode::from_raw_mode(0o666);
         let file = rustix::fs::open(folder_of(path), OFlags::TMPFILE | OFlags::RDWR | OFlags::CLOEXEC, mode)?;
-        Ok(WholeFile { path: path.to_owned(), file: lock(file.into()), temporary: None })
+        Ok(WholeFile { path: path.to_owned(), file: lock(file.into()), replaces: path.exists(), temporary: None })
     }
 
     fn with_temporary_name(path: &Path) -> io::Result<WholeFile> {
         let temporary = Temporary::new(folder_of(path));
         let file = OpenOptions::new().read(true).write(true).create_new(true).open(&temporary.0)?;
-        Ok(WholeFile { path: path.to_owned(), file: lock(file), temporary: Some(temporary) })
+        Ok(WholeFile { path: path.to_owned(), file: lock(file), replaces: path.exists(), temporary: Some(temporary) })
     }
 
     /// Makes the contents durable and gives the file its name.
     ///
     /// # Errors
-    /// The file system's.
-    pub(crate) fn finish(self) -> Result<(), WriteError> {
-        let WholeFile { path, file, temporary } = self;
-        let named = file.sync_all().and_then(|()| match temporary {
-            Some(temporary) => temporary.rename(&path),
-            None => name(&file, &path),
-        });
-        named.map_err(|error| WriteError::new(&path, WriteProblem::Io(error)))
+    /// The file system's; a file that has appeared under this name. The contents then have a similar name, which the
+    /// error tells.
+    pub fn finish(self) -> Result<(), WriteError> {
+        let fail = |problem| WriteError::new(&self.path, problem);
+        let io = |error| fail(WriteProblem::Io(error));
+        self.file.sync_all().map_err(io)?;
+        if self.replaces {
+            return self.replace().map_err(io);
+        }
+        match self.link(&self.path) {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {
+                Err(fail(WriteProblem::Appeared(self.link_beside().map_err(io)?)))
+            }
+            linked => linked.map_err(io),
+        }
+    }
+
+    /// Gives the file its name, which something may have.
+    fn replace(&self) -> io::Result<()> {
+        if let Some(temporary) = &self.temporary {
+            return fs::rename(&temporary.0, &self.path);
+        }
+        let temporary = Temporary::new(folder_of(&self.path));
+        self.link(&temporary.0)?;
+        fs::rename(&temporary.0, &self.path)
+    }
+
+    /// Gives the file a name that nothing has.
+    ///
+    /// # Errors
+    /// `AlreadyExists`: something has it.
+    fn link(&self, path: &Path) -> io::Result<()> {
+        if let Some(temporary) = &self.temporary {
+            return temporary.link(path);
+        }
+        let open = Path::new(OPEN_FILES).join(self.file.as_raw_fd().to_string());
+        Ok(linkat(CWD, &open, CWD, path, AtFlags::SYMLINK_FOLLOW)?)
+    }
+
+    /// Gives the file its name with the first number that makes it free.
+    fn link_beside(&self) -> io::Result<PathBuf> {
+        let mut number = 1;
+        loop {
+            let mut path = self.path.clone().into_os_string();
+            path.push(format!(".{number}"));
+            match self.link(Path::new(&path)) {
+                Err(error) if error.kind() == io::ErrorKind::AlreadyExists => number += 1,
+                linked => return linked.map(|()| PathBuf::from(path)),
+            }
+        }
     }
 }
 
-/// Gives a file without a name the name `path`, replacing what is there.
-fn name(file: &File, path: &Path) -> io::Result<()> {
-    let open = Path::new(OPEN_FILES).join(file.as_raw_fd().to_string());
-    let link = |to: &Path| linkat(CWD, &open, CWD, to, AtFlags::SYMLINK_FOLLOW);
-    match link(path) {
-        // A link replaces nothing.
-        Err(rustix::io::Errno::EXIST) => {
-            let temporary = Temporary::new(folder_of(path));
-            link(&temporary.0)?;
-            temporary.rename(path)
-        }
-        linked => Ok(linked?),
-    }
+/// Writes a file as a whole: it has all of `bytes` or does not exist.
+///
+/// # Errors
+/// As [`WholeFile::create`] and [`WholeFile::finish`], and the file system's.
+pub fn write_whole(path: &Path, bytes: &[u8]) -> Result<(), WriteError> {
+    let mut file = WholeFile::create(path)?;
+    file.write_all(bytes).map_err(|error| WriteError::new(path, WriteProblem::Io(error)))?;
+    file.finish()
 }
 
 /// Marks the file as in use, for [`remove_leftovers`] of other processes.
@@ -226,6 +279,28 @@ mod tests {
             File::create(&other).unwrap();
             let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode();
             assert_eq!(mode(&path), mode(&other));
+        }
+    }
+
+    #[test]
+    fn file_that_appears_meanwhile_is_kept_and_so_is_the_result() {
+        for begin in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("trace");
+            for result in ["trace.1", "trace.2"] {
+                let mut file = begin(&path).unwrap();
+                file.write_all(result.as_bytes()).unwrap();
+                fs::write(&path, "another's").unwrap();
+                let said = file.finish().unwrap_err().to_string();
+                assert!(said.ends_with(&format!(
+                    "not overwritten; the result is in {}",
+                    path.with_file_name(result).display()
+                )));
+                assert_eq!(fs::read_to_string(path.with_file_name(result)).unwrap(), result);
+                assert_eq!(fs::read_to_string(&path).unwrap(), "another's");
+                fs::remove_file(&path).unwrap();
+            }
+            assert_eq!(names(folder.path()), ["trace.1", "trace.2"]);
         }
     }
 
