@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use crate::error::{Place, Problem, ReadError};
+use crate::record::{Observed, Record};
 use crate::request::Request;
 use crate::trace::ReadOptions;
 use crate::units::{Lba, Sectors, Timestamp};
@@ -54,6 +55,26 @@ pub(crate) fn extent(lba: u64, sectors: u64) -> Result<(Lba, Sectors), Bad> {
     Ok((Lba::new(lba), length))
 }
 
+/// Refuses a record with a time after [`Timestamp::TRACE_MAX`], counted from `zero`.
+#[inline]
+pub(crate) fn check_times(record: &Record, zero: Timestamp) -> Result<(), Bad> {
+    let Observed { inserted, issued, completed, .. } = record.observed;
+    let times = [inserted, issued, completed].into_iter().flatten().chain([record.request.arrival]);
+    let latest = times.fold(Timestamp::ZERO, Timestamp::max);
+    if latest.saturating_since(zero) > Timestamp::TRACE_MAX.since(Timestamp::ZERO) {
+        Err(too_late(latest))
+    } else {
+        Ok(())
+    }
+}
+
+/// The fault of a time that no sum of times could hold.
+#[cold]
+pub(crate) fn too_late(time: Timestamp) -> Bad {
+    let what = format!("a time of {time}, more than 292 years (2^63 ns) after the zero of the trace");
+    Bad { reason: Bad::NO_TIME, ..Bad::malformed(what) }
+}
+
 /// The [`ReadOptions`] that a format uses; the others must not be given.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Takes {
@@ -95,8 +116,10 @@ pub(crate) struct Order {
 }
 
 impl Order {
-    /// Admits the next record by its arrival.
-    pub(crate) fn admit(&mut self, arrival: Timestamp) -> Result<(), Bad> {
+    /// Admits the next record by its times.
+    pub(crate) fn admit(&mut self, record: &Record) -> Result<(), Bad> {
+        check_times(record, Timestamp::ZERO)?;
+        let arrival = record.request.arrival;
         if arrival < self.last {
             return Err(self.out_of_order(arrival));
         }
@@ -114,6 +137,8 @@ impl Order {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::request::Operation;
+    use crate::units::Nanos;
 
     #[test]
     fn an_extent_is_neither_empty_nor_too_long_nor_beyond_the_last_address() {
@@ -128,7 +153,33 @@ mod tests {
     fn equal_arrivals_are_in_order_and_a_refused_one_does_not_count() {
         let mut order = Order::default();
         for (ns, admitted) in [(5, true), (5, true), (4, false), (5, true), (9, true)] {
-            assert_eq!(order.admit(Timestamp::from_ns(ns)).is_ok(), admitted, "{ns}");
+            assert_eq!(order.admit(&arrived(ns)).is_ok(), admitted, "{ns}");
+        }
+    }
+
+    fn arrived(ns: u64) -> Record {
+        Record::arrived(Request::new(Timestamp::from_ns(ns), Operation::Read, Lba::ZERO, Sectors::new(8)))
+    }
+
+    #[test]
+    fn every_time_of_a_record_lies_within_the_range_of_times() {
+        let last = Timestamp::TRACE_MAX;
+        let after = last.saturating_add(Nanos::from_ns(1));
+        let set: [fn(&mut Record, Timestamp); 4] = [
+            |record, time| record.request.arrival = time,
+            |record, time| record.observed.inserted = Some(time),
+            |record, time| record.observed.issued = Some(time),
+            |record, time| record.observed.completed = Some(time),
+        ];
+        for (number, set) in set.into_iter().enumerate() {
+            let mut record = arrived(0);
+            set(&mut record, last);
+            assert!(Order::default().admit(&record).is_ok(), "{number}");
+            set(&mut record, after);
+            let bad = Order::default().admit(&record).unwrap_err();
+            assert_eq!(bad.reason, Bad::NO_TIME, "{number}");
+            assert!(bad.problem.to_string().contains("292 years"), "{}", bad.problem);
+            assert!(check_times(&record, Timestamp::from_ns(1)).is_ok(), "{number}: dates count from the first");
         }
     }
 }

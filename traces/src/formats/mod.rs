@@ -7,7 +7,7 @@ pub mod blkreplay;
 pub mod blktrace;
 pub mod btreplay;
 mod capture;
-mod check;
+pub(crate) mod check;
 pub mod csv;
 mod devices;
 pub mod disksim_ascii;

@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 use crate::error::{Place, Problem, ReadError};
-use crate::formats::check::{Bad, Takes};
+use crate::formats::check::{Bad, Takes, check_times};
 use crate::formats::order::Reorder;
 use crate::formats::plausible::{self, Sample};
 use crate::formats::scale::{Scale, Units};
@@ -130,10 +130,10 @@ impl<P: LineParser> TextReader<P> {
         if self.line.len() > LINE_BYTES_MAX {
             return Err(Bad::malformed(format!("a line of more than {LINE_BYTES_MAX} bytes")));
         }
-        match self.parser.parse(&self.line, &mut self.meta)? {
-            Some(record) if self.order.admit(&record)? => Ok(Some(record)),
-            _ => Ok(None),
-        }
+        let Some(record) = self.parser.parse(&self.line, &mut self.meta)? else { return Ok(None) };
+        let zero = self.epoch.as_ref().map_or(Timestamp::ZERO, |epoch| epoch.first.unwrap_or(record.request.arrival));
+        check_times(&record, zero)?;
+        Ok(self.order.admit(&record)?.then_some(record))
     }
 
     #[inline]

@@ -179,7 +179,7 @@ impl ParquetReader {
         self.at += 1;
         self.row += 1;
         let record = self.batch.take(row, self.vms)?;
-        self.order.admit(record.request.arrival)?;
+        self.order.admit(&record)?;
         self.checksum.add(&record);
         Ok(record)
     }
