@@ -273,6 +273,8 @@ fn foreign_and_wrong_files_are_refused_with_their_place() {
         (good().narrow(4, -1), row, "vm -1"),
         (good().narrow(6, 65_536), row, "cpu 65536"),
         (good().wide(1, -8).narrow(0, 8), row, "beyond the last address"),
+        (good().wide(0, i64::MIN), row, "more than 292 years (2^63 ns) after"),
+        (good().wide(4, i64::MIN), row, "more than 292 years"),
     ] {
         let error = read_bytes("parquet", &parts.bytes(), false).unwrap_err();
         assert_eq!(error.place, place, "{error}");
@@ -315,6 +317,16 @@ fn a_dictionary_takes_no_more_memory_than_its_page() {
     bytes[stated + 1..stated + 3].copy_from_slice(&[0xfe, 0x7f]);
     let error = read_bytes("parquet", &bytes, false).unwrap_err();
     assert!(error.to_string().contains("a dictionary of 8191 values in 400 bytes"), "{error}");
+}
+
+#[test]
+fn times_in_an_impossible_order_are_refused_or_counted() {
+    let bytes = Parts::good().wide(3, 20).wide(4, 10).bytes();
+    let error = read_bytes("parquet", &bytes, false).unwrap_err();
+    assert_eq!(error.place, Place::Row(0));
+    assert!(error.to_string().contains("1 of 1 requests have times in an impossible order"), "{error}");
+    let lenient = read_bytes("parquet", &bytes, true).unwrap();
+    assert_eq!((lenient.records.len(), lenient.losses.impossible["C before D"]), (1, 1));
 }
 
 /// Writes the same values under a checksum of others.

@@ -194,7 +194,7 @@ pub fn measure(
 ) -> Result<(IsolationProfile, IsolatedTrace)> {
     let format = formats::recognise(path, options)?;
     let members = (format.members)(path)?;
-    let mut reader = OneDevice::new(path, (format.open)(path, options)?);
+    let mut reader = OneDevice::new(path, format.read(path, options)?);
     let mut next = reader.next()?;
     let first = next.map(|record| record.request.arrival).unwrap_or_default();
     let mut measure = Measure::new(reader.meta()).placed(place.first);

@@ -104,4 +104,17 @@ mod tests {
             assert_eq!(length(place(sectors)), counted_as, "{sectors}");
         }
     }
+
+    #[test]
+    fn bytes_beyond_all_counting_stay_at_the_most_and_their_mean_is_right() {
+        let (mut sizes, longest) = (Sizes::default(), Sectors::new(1 << 32));
+        // 2^23 requests of 2^41 bytes are 2^64 bytes.
+        for _ in 0..1 << 23 {
+            sizes.add(Operation::Write, longest);
+        }
+        let figures = &sizes.figures(Nanos::from_s(1))["write"];
+        assert_eq!((figures.requests, figures.bytes), (1 << 23, u64::MAX));
+        assert_eq!(figures.mean_bytes, Some(longest.bytes() as f64));
+        assert_eq!(figures.bytes_per_s, 2f64.powi(64));
+    }
 }

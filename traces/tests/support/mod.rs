@@ -213,8 +213,15 @@ pub(crate) fn any_records() -> impl Strategy<Value = Vec<Record>> {
     })
 }
 
+/// The record with this arrival, and its other times in an order that is possible.
 fn at(mut record: Record, arrival: Timestamp) -> Record {
     record.request.arrival = arrival;
+    let Observed { inserted, issued, completed, .. } = &mut record.observed;
+    let mut last = arrival;
+    for time in [inserted, issued, completed].into_iter().flatten() {
+        last = last.max(*time);
+        *time = last;
+    }
     record
 }
 

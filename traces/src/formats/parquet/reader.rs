@@ -14,7 +14,7 @@ use super::chunks::Chunks;
 use super::pages::BoundedPages;
 use super::{FORMAT, KEY_CHECKSUM, KEY_EXTENT, KEY_SCHEMA_VERSION, KEY_TRACE, SCHEMA_VERSION, StoredExtent, schema};
 use crate::error::{Place, Problem, ReadError};
-use crate::formats::check::{Bad, Order, Takes};
+use crate::formats::check::{Bad, Order, Takes, TimesInOrder};
 use crate::record::Record;
 use crate::request::VmId;
 use crate::trace::{Extent, Losses, ReadOptions, TraceMeta, TraceReader};
@@ -43,6 +43,7 @@ pub struct ParquetReader {
     /// The texts of the metadata, which come last in the checksum.
     texts: Vec<String>,
     order: Order,
+    times: TimesInOrder,
     /// How many VMs the rows are of.
     vms: usize,
     /// The one VM whose rows are given, as VM 0.
@@ -102,6 +103,7 @@ impl ParquetReader {
             checksum: Checksum::new(),
             texts: footer.texts,
             order: Order::default(),
+            times: TimesInOrder::default(),
             group: 0,
             columns: Vec::new(),
             rows_left: 0,
@@ -180,6 +182,7 @@ impl ParquetReader {
         self.row += 1;
         let record = self.batch.take(row, self.vms)?;
         self.order.admit(&record)?;
+        self.times.look(&record, Place::Row(self.row - 1), &mut self.losses);
         self.checksum.add(&record);
         Ok(record)
     }
@@ -227,6 +230,7 @@ impl TraceReader for ParquetReader {
             while self.at == self.batch.len() {
                 if !self.refill()? {
                     self.check_whole()?;
+                    self.times.at_end(&self.path, self.lenient, &self.losses)?;
                     return Ok(None);
                 }
             }
