@@ -36,9 +36,9 @@ impl Timestamp {
     pub const ZERO: Timestamp = Timestamp(0);
     /// The last point in time that can be expressed; stands for "never".
     pub const MAX: Timestamp = Timestamp(u64::MAX);
-    /// The last time that a trace may hold: 2^63 − 1 ns, 292 years after the clock's zero. As much again is left above
-    /// it for the times that a replay adds.
-    pub const TRACE_MAX: Timestamp = Timestamp(u64::MAX >> 1);
+    /// The last time that a trace may hold: 2^62 − 1 ns, 146 years after the clock's zero. Three times as much is left
+    /// above it for the times that a replay adds.
+    pub const TRACE_MAX: Timestamp = Timestamp(u64::MAX >> 2);
 
     /// The point `ns` nanoseconds after the clock's zero.
     pub const fn from_ns(ns: u64) -> Self {

@@ -86,8 +86,8 @@ fn blkreplay_cases() -> Vec<Case> {
         line("delay negative", "2.0 ; 16 ; 8 ; R ; -0.1 ; 0.0", "replay_delay `-0.1` is not a number"),
         line("delay too large", "2.0 ; 16 ; 8 ; R ; 18446744073.0 ; 0.0", "a time that is too large"),
         line("duration too large", "2.0 ; 16 ; 8 ; R ; 0.0 ; 18446744072.0", "a time that is too large"),
-        line("time beyond the range", "9223372036.9 ; 16 ; 8 ; W ; 0.0 ; 0.0", "more than 292 years (2^63 ns) after"),
-        line("completion beyond the range", "2.0 ; 16 ; 8 ; W ; 0.0 ; 9223372035.0", "more than 292 years"),
+        line("time beyond the range", "4611686018.9 ; 16 ; 8 ; W ; 0.0 ; 0.0", "more than 146 years (2^62 ns) after"),
+        line("completion beyond the range", "2.0 ; 16 ; 8 ; W ; 0.0 ; 4611686017.0", "more than 146 years"),
         line("out of order", "0.999999999 ; 16 ; 8 ; R ; 0.0 ; 0.0", "out of order: an arrival at 0.999999999 s after"),
     ]
 }
@@ -149,7 +149,7 @@ fn vscsi_cases() -> Vec<Case> {
         ),
         second("end overflows", vscsi(|record| put(record, 16, &[0xff; 8])), "beyond the last address"),
         second("out of order", vscsi(ts(5_633_898_368_801)), "out of order: ts 5633898368801 before the first"),
-        second("time beyond the range", vscsi(ts(10_005_633_898_368_802)), "more than 292 years (2^63 ns) after"),
+        second("time beyond the range", vscsi(ts(10_005_633_898_368_802)), "more than 146 years (2^62 ns) after"),
         second("time too large", vscsi(ts(u64::MAX)), "a time that is too large"),
         (
             "vscsi",

@@ -63,10 +63,8 @@ impl<S: EventSource> PairedReader<S> {
                     return Ok(None);
                 }
             }
-            if !self.take_events(watch)? {
-                if !self.next_run()? {
-                    self.finish();
-                }
+            if !self.take_events(watch)? && !self.next_run()? {
+                self.finish();
             }
         }
     }
@@ -87,10 +85,8 @@ impl<S: EventSource> PairedReader<S> {
             if self.ended {
                 return Ok(None);
             }
-            if !self.take_events(&mut ())? {
-                if !self.next_run()? {
-                    return Ok(None);
-                }
+            if !self.take_events(&mut ())? && !self.next_run()? {
+                return Ok(None);
             }
         }
     }
@@ -131,11 +127,9 @@ impl<S: EventSource> PairedReader<S> {
         let (run, _) = self.source.run();
         self.until = run.len();
         // Events are in the order of time.
-        match run.last() {
-            Some(last) if last.event.time.saturating_sub(zero) > Timestamp::TRACE_MAX.as_ns() => {
-                self.end_in_time(zero)?
-            }
-            _ => {}
+        let last = run.last().map_or(0, |last| last.event.time);
+        if last.saturating_sub(zero) > Timestamp::TRACE_MAX.as_ns() {
+            self.end_in_time(zero)?;
         }
         advanced
     }

@@ -71,7 +71,7 @@ pub(crate) fn check_times(record: &Record, zero: Timestamp) -> Result<(), Bad> {
 /// The fault of a time that no sum of times could hold.
 #[cold]
 pub(crate) fn too_late(time: Timestamp) -> Bad {
-    let what = format!("a time of {time}, more than 292 years (2^63 ns) after the zero of the trace");
+    let what = format!("a time of {time}, more than 146 years (2^62 ns) after the zero of the trace");
     Bad { reason: Bad::NO_TIME, ..Bad::malformed(what) }
 }
 
@@ -278,7 +278,7 @@ mod tests {
             set(&mut record, after);
             let bad = Order::default().admit(&record).unwrap_err();
             assert_eq!(bad.reason, Bad::NO_TIME, "{number}");
-            assert!(bad.problem.to_string().contains("292 years"), "{}", bad.problem);
+            assert!(bad.problem.to_string().contains("146 years"), "{}", bad.problem);
             assert!(check_times(&record, Timestamp::from_ns(1)).is_ok(), "{number}: dates count from the first");
         }
     }
