@@ -338,8 +338,8 @@ fn formats(arguments: &List) -> Result<()> {
 }
 
 /// The rules that hold for traces of every format.
-const RULES: &str = "Of every format: times are at most 146 years (2^62 ns) after the zero of the trace. If more than 1 % \
-                     of the requests have times in an impossible order (completed before issued, say), that is an \
+const RULES: &str = "Of every format: times are at most 146 years (2^62 ns) after the zero of the trace. If more than \
+                     1 % of the requests have times in an impossible order (completed before issued, say), that is an \
                      error; with --lenient, and up to 1 %, they are counted, and the times between such events are \
                      left out. A trace of which no request can be read is an error, also with --lenient.";
 

@@ -126,8 +126,8 @@ impl TimesInOrder {
         }
         let kinds: Vec<String> = losses.impossible.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
         let what = format!(
-            "{impossible} of {requests} requests have times in an impossible order, more than {IMPOSSIBLE_PERCENT_MAX} % \
-             ({}); this is the first",
+            "{impossible} of {requests} requests have times in an impossible order, more than \
+             {IMPOSSIBLE_PERCENT_MAX} % ({}); this is the first",
             kinds.join(", ")
         );
         let error = ReadError::new(path, first, Problem::Malformed(what));

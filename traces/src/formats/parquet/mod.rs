@@ -67,8 +67,8 @@ pub const FORMAT: Format = Format {
     summary: "iocast's own format: Apache Parquet, one row per request, with its observed times and the trace's origin",
     units: "ns, 512-byte sectors",
     traps: "Times in ns, addresses and lengths in 512-byte sectors. Layer and clock are those of the trace it was \
-            written from. Pages of more than 4 MiB are refused, to bound memory, and temporary copies of more than 1 GiB. \
-            A compressed file (`.parquet.gz`) and standard input take such a copy; name a plain file instead.",
+            written from. Pages of more than 4 MiB are refused, to bound memory, and temporary copies of more than 1 \
+            GiB. A compressed file (`.parquet.gz`) and standard input take such a copy; name a plain file instead.",
     recognises,
     extensions: &["parquet"],
     open,
