@@ -29,7 +29,7 @@ impl Lab<'_> {
     /// A folder without lab results.
     pub fn read(folder: &Path) -> Result<Lab<'_>> {
         let path = folder.join("lab.json");
-        let text = std::fs::read_to_string(&path).with_context(|| {
+        let text = traces::read_text(&path).with_context(|| {
             format!("{}: cannot be read; name a folder of results that iocast capture lab wrote", path.display())
         })?;
         let results: LabResults =

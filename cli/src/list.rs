@@ -328,14 +328,20 @@ fn formats(arguments: &List) -> Result<()> {
     let formats = chosen(FORMATS.iter().map(listed).collect(), arguments, |format: &ListedFormat| format.name)?;
     match arguments.output_format {
         OutputFormat::Json => print_json(&formats),
-        OutputFormat::Markdown => print(&markdown(&formats)),
+        OutputFormat::Markdown => print(&format!("{}\n{RULES}\n", markdown(&formats))),
         OutputFormat::Table => {
             let width = usize::from(terminal_width().unwrap_or(WIDTH)).min(WIDTH_MAX);
             let blocks: Vec<String> = formats.iter().map(|format| block(format, width)).collect();
-            print(&format!("Trace formats\n\n{}", blocks.join("\n")))
+            print(&format!("Trace formats\n\n{}\n{}", blocks.join("\n"), wrapped(String::new(), 0, RULES, width)))
         }
     }
 }
+
+/// The rules that hold for traces of every format.
+const RULES: &str = "Of every format: times are at most 146 years (2^62 ns) after the zero of the trace. If more than \
+                     1 % of the requests have times in an impossible order (completed before issued, say), that is an \
+                     error; with --lenient, and up to 1 %, they are counted, and the times between such events are \
+                     left out. A trace of which no request can be read is an error, also with --lenient.";
 
 /// Width of the text without a terminal, and the greatest width with one, in columns.
 const WIDTH: u16 = 80;
@@ -360,23 +366,30 @@ fn block(format: &ListedFormat, width: usize) -> String {
         let indent = if heading.is_empty() { 2 } else { INDENT };
         let mut line = format!("  {heading}");
         line.push_str(&" ".repeat(indent - line.len()));
-        let mut fresh = true;
-        for word in paragraph.split_whitespace() {
-            if !fresh && line.chars().count() + 1 + word.chars().count() > width {
-                text.push_str(&line);
-                text.push('\n');
-                line = " ".repeat(indent);
-                fresh = true;
-            }
-            if !fresh {
-                line.push(' ');
-            }
-            line.push_str(word);
-            fresh = false;
-        }
-        text.push_str(&line);
-        text.push('\n');
+        text.push_str(&wrapped(line, indent, paragraph, width));
     }
+    text
+}
+
+/// The paragraph behind `line`, in lines of at most `width` columns; all but the first are indented.
+fn wrapped(mut line: String, indent: usize, paragraph: &str, width: usize) -> String {
+    let mut text = String::new();
+    let mut fresh = true;
+    for word in paragraph.split_whitespace() {
+        if !fresh && line.chars().count() + 1 + word.chars().count() > width {
+            text.push_str(&line);
+            text.push('\n');
+            line = " ".repeat(indent);
+            fresh = true;
+        }
+        if !fresh {
+            line.push(' ');
+        }
+        line.push_str(word);
+        fresh = false;
+    }
+    text.push_str(&line);
+    text.push('\n');
     text
 }
 

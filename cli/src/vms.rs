@@ -83,7 +83,7 @@ impl Vm {
     /// # Errors
     /// A trace that cannot be opened.
     pub fn open(&self, options: &ReadOptions) -> Result<VmTrace> {
-        let reader = Box::new(OneDevice::new(&self.path, (self.format.open)(&self.path, options)?));
+        let reader = Box::new(OneDevice::new(&self.path, self.format.read(&self.path, options)?));
         Ok(VmTrace { name: self.name.clone(), path: self.path.clone(), reader, map: self.map })
     }
 

@@ -240,5 +240,13 @@ fn list_of_formats_is_complete_and_fits_80_columns() {
     assert!(text.contains("fio-iolog: read and written (.iolog)\n") && text.contains("blktrace: read\n"), "{text}");
     let markdown = iocast(folder.path(), &["list", "formats", "--output-format", "markdown"]);
     let rows = String::from_utf8(markdown.stdout).unwrap();
+    for text in [&text, &rows] {
+        let text = words(text);
+        for rule in
+            ["146 years (2^62 ns)", "more than 1 % of the requests", "no request can be read is an error", "4 MiB"]
+        {
+            assert!(text.contains(rule), "{rule}: {text}");
+        }
+    }
     assert!(rows.contains("| csv ") && rows.contains("| read and written (.csv) "), "{rows}");
 }

@@ -93,7 +93,7 @@ impl Profile {
     /// Reads the profile at `path`, of one of `models`.
     pub(crate) fn read_among(models: &'static [ModelRow], path: &Path) -> Result<Profile, DescriptionError> {
         let name = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        match traces::read_text(path) {
             Ok(text) => Profile::parse_among(models, &name, &text),
             Err(error) => Err(DescriptionError { what: DRIVE_PROFILE, name, line: None, problem: error.to_string() }),
         }

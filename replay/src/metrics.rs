@@ -32,7 +32,7 @@ impl Class {
 pub struct ClassMetrics {
     /// Response times of arrivals.
     pub response: Distribution,
-    /// The bytes of the arrivals.
+    /// The bytes of the arrivals, at most 2^64 − 1.
     pub bytes: u64,
     /// Device times of device requests.
     pub device: Spans,
@@ -48,7 +48,7 @@ impl ClassMetrics {
     /// Adds the measurements of `other`.
     pub fn merge(&mut self, other: &ClassMetrics) {
         self.response.merge(&other.response);
-        self.bytes += other.bytes;
+        self.bytes = self.bytes.saturating_add(other.bytes);
         self.device.merge(&other.device);
         self.dispatch_to_completion.merge(&other.dispatch_to_completion);
         self.seek_sectors += other.seek_sectors;
@@ -182,7 +182,7 @@ impl Observer for Metrics {
         self.last_completion = now;
         let response = now.since(request.arrival);
         let class = self.class(request);
-        class.bytes += request.sectors().bytes();
+        class.bytes = class.bytes.saturating_add(request.sectors().bytes());
         class.response.add(response);
         if self.active.is_some() {
             let vm = usize::from(request.vm.0);

@@ -97,7 +97,8 @@ impl Overload {
         }
         while self.at < now {
             let bin = self.at / self.width;
-            let until = now.min((bin + 1) * self.width);
+            // The last bin may end behind the last time that can be expressed.
+            let until = now.min((bin + 1).saturating_mul(self.width));
             self.area[bin as usize] += self.outstanding * u128::from(until - self.at);
             self.at = until;
         }
@@ -218,6 +219,15 @@ mod tests {
         // The first arrival comes after nothing was outstanding, so the sums agree.
         assert_eq!(overload.area.iter().sum::<u128>(), area);
         assert!(overload.width > 1_000_000, "bins were joined");
+    }
+
+    #[test]
+    fn times_up_to_the_last_are_counted() {
+        let mut overload = Overload::default();
+        let request = Request::new(Timestamp::ZERO, Operation::Read, Lba::ZERO, Sectors::new(8));
+        overload.arrived(Timestamp::ZERO, RequestId(0), &request);
+        overload.completed(Timestamp::MAX, RequestId(0), &request);
+        assert_eq!(overload.area.iter().sum::<u128>(), u128::from(u64::MAX));
     }
 
     #[test]

@@ -56,6 +56,18 @@ pub enum ReplayError {
         /// The drive's capacity.
         capacity: Sectors,
     },
+    /// A scaled arrival lies beyond the range of times.
+    #[error(
+        "{}: its arrival at {arrival} would be more than 146 years (2^62 ns) after the first with scaled times; \
+         choose a smaller F for --pacing scaled=F",
+        trace.display()
+    )]
+    BeyondTime {
+        /// The trace.
+        trace: PathBuf,
+        /// The recorded time since the first arrival.
+        arrival: Timestamp,
+    },
     /// A source that generates its requests cannot go on.
     #[error(transparent)]
     Generator(Box<dyn std::error::Error + Send + Sync>),

@@ -163,6 +163,7 @@ fn decision_log_has_one_line_per_dispatch() {
 
 #[test]
 fn log_reports_its_first_write_error() {
+    #[derive(Debug)]
     struct Full;
     impl std::io::Write for Full {
         fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {

@@ -167,6 +167,20 @@ fn open_loop_keeps_or_scales_recorded_times() {
 }
 
 #[test]
+fn scaled_times_beyond_the_range_of_times_are_an_error() {
+    let scale = Fraction { numerator: 1 << 49, denominator: 1 };
+    let mut source = Open::scaled(workload(&[&TRACE[..2]], TimeWindow::default(), 1000), scale);
+    source.next().unwrap();
+    source.take(Timestamp::ZERO, RequestId(0)).unwrap();
+    let error = source.next().unwrap_err();
+    assert!(
+        matches!(error, ReplayError::BeyondTime { arrival, .. } if arrival == Timestamp::from_ns(10_000)),
+        "{error}"
+    );
+    assert!(error.to_string().contains("listed0") && error.to_string().contains("scaled=F"), "{error}");
+}
+
+#[test]
 fn response_time_includes_the_time_held_back() {
     let (held, flag) = times(Open::recorded(workload(&[TRACE], TimeWindow::default(), 1000)), "15us", 1);
     assert_eq!(held, [(0, 0, 15), (10, 15, 30), (20, 30, 45), (30, 45, 60)]);

@@ -118,16 +118,22 @@ pub struct Tunable {
     pub summary: &'static str,
 }
 
+/// The longest time that a tunable can set, in ns: 30 days. A longer one is a mistake, and would make a replay last for
+/// centuries of its own time.
+pub const TIME_MAX_NS: u64 = 30 * 86_400 * 1_000_000_000;
+
 impl Tunable {
-    /// A tunable whose value may be any that its unit allows.
+    /// A tunable whose value may be any that its unit allows; a time is at most [`TIME_MAX_NS`].
     pub const fn new(name: &'static str, unit: Unit, default: &'static str, summary: &'static str) -> Tunable {
-        Tunable { name, unit, default, range: (0, u64::MAX), summary }
+        Tunable { name, unit, default, range: (0, u64::MAX), summary }.within(0, u64::MAX)
     }
 
-    /// The same, limited to `min..=max` in the unit's base (ns, bytes, count, thousandth).
+    /// The same, limited to `min..=max` in the unit's base (ns, bytes, count, thousandth); a time is still at most
+    /// [`TIME_MAX_NS`].
     #[must_use]
     pub const fn within(mut self, min: u64, max: u64) -> Tunable {
-        self.range = (min, max);
+        let is_too_long = matches!(self.unit, Unit::Time | Unit::TimesAt(_)) && max > TIME_MAX_NS;
+        self.range = (min, if is_too_long { TIME_MAX_NS } else { max });
         self
     }
 
@@ -443,7 +449,8 @@ mod tests {
             ("deadline:r=1.001", "deadline:r=`1.001` is not from 0.000 to 1.000"),
             ("deadline:r=.2", "deadline:r=`.2` is not a decimal number of at most three places such as 0.2"),
             ("deadline:reading=both", "deadline:reading=`both` is not idle|table"),
-            ("deadline:alone=10x0ms", "deadline:alone=`10x0ms` is not at least 1ns"),
+            ("deadline:read_expire=721h", "deadline:read_expire=`721h` is not from 0ns to 2592000s"),
+            ("deadline:alone=10x0ms", "deadline:alone=`10x0ms` is not from 1ns to 2592000s"),
             (
                 "deadline:alone=0x5ms",
                 "deadline:alone=`0x5ms` is not counts with times such as 10x52ms+50x250ms, or none",

@@ -130,6 +130,10 @@ pub struct Losses {
     /// Events that have no partner in the capture, by kind (e.g. completions of requests that were
     /// queued before it began). Not an error.
     pub unmatched: BTreeMap<String, u64>,
+    /// Requests whose times are in an impossible order, by kind (`C before D`: completed before it was issued). They
+    /// are read; times between two such events are not measured.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub impossible: BTreeMap<String, u64>,
 }
 
 impl Losses {
@@ -141,6 +145,11 @@ impl Losses {
     /// Counts one event without a partner.
     pub fn unmatched(&mut self, kind: &str) {
         count(&mut self.unmatched, kind);
+    }
+
+    /// Counts one request whose times are in an impossible order.
+    pub fn impossible(&mut self, kind: &str) {
+        count(&mut self.impossible, kind);
     }
 
     /// Records lost or skipped; unmatched events are not counted.

@@ -1,5 +1,6 @@
 //! Integer units. A point in time, a span of time, an address and a length are four types, with
-//! only the operators that mean something between them. There is no floating-point time.
+//! only the operators that mean something between them. There is no floating-point time. Sums and multiples saturate:
+//! what comes after the last point in time never happens, and no sum is smaller than its parts.
 
 use std::fmt;
 use std::iter::Sum;
@@ -35,6 +36,9 @@ impl Timestamp {
     pub const ZERO: Timestamp = Timestamp(0);
     /// The last point in time that can be expressed; stands for "never".
     pub const MAX: Timestamp = Timestamp(u64::MAX);
+    /// The last time that a trace may hold: 2^62 − 1 ns, 146 years after the clock's zero. Three times as much is left
+    /// above it for the times that a replay adds.
+    pub const TRACE_MAX: Timestamp = Timestamp(u64::MAX >> 2);
 
     /// The point `ns` nanoseconds after the clock's zero.
     pub const fn from_ns(ns: u64) -> Self {
@@ -173,26 +177,26 @@ impl Sectors {
 impl Add<Nanos> for Timestamp {
     type Output = Timestamp;
     fn add(self, span: Nanos) -> Timestamp {
-        Timestamp(self.0 + span.0)
+        self.saturating_add(span)
     }
 }
 
 impl AddAssign<Nanos> for Timestamp {
     fn add_assign(&mut self, span: Nanos) {
-        self.0 += span.0;
+        *self = *self + span;
     }
 }
 
 impl Add for Nanos {
     type Output = Nanos;
     fn add(self, other: Nanos) -> Nanos {
-        Nanos(self.0 + other.0)
+        Nanos(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Nanos {
     fn add_assign(&mut self, other: Nanos) {
-        self.0 += other.0;
+        *self = *self + other;
     }
 }
 
@@ -206,7 +210,7 @@ impl Sub for Nanos {
 impl Mul<u64> for Nanos {
     type Output = Nanos;
     fn mul(self, times: u64) -> Nanos {
-        Nanos(self.0 * times)
+        Nanos(self.0.saturating_mul(times))
     }
 }
 
@@ -219,20 +223,20 @@ impl Sum for Nanos {
 impl Add<Sectors> for Lba {
     type Output = Lba;
     fn add(self, sectors: Sectors) -> Lba {
-        Lba(self.0 + sectors.0)
+        self.saturating_add(sectors)
     }
 }
 
 impl Add for Sectors {
     type Output = Sectors;
     fn add(self, other: Sectors) -> Sectors {
-        Sectors(self.0 + other.0)
+        Sectors(self.0.saturating_add(other.0))
     }
 }
 
 impl AddAssign for Sectors {
     fn add_assign(&mut self, other: Sectors) {
-        self.0 += other.0;
+        *self = *self + other;
     }
 }
 
@@ -286,6 +290,19 @@ mod tests {
         assert_eq!(Timestamp::from_ns(1_005).since(start), Nanos::from_us(1));
         assert_eq!(start.checked_since(Timestamp::from_ns(6)), None);
         assert_eq!(start.saturating_since(Timestamp::from_ns(6)), Nanos::ZERO);
+    }
+
+    #[test]
+    fn sums_and_multiples_are_never_smaller_than_their_parts() {
+        let late = Timestamp::from_ns(u64::MAX - 1);
+        assert_eq!(late + Nanos::from_ns(2), Timestamp::MAX);
+        let mut never = late;
+        never += Nanos::from_ns(2);
+        assert_eq!(never, Timestamp::MAX);
+        let long = Nanos::from_ns(u64::MAX - 1);
+        assert_eq!([long + long, long * 2, [long, long].into_iter().sum()], [Nanos::from_ns(u64::MAX); 3]);
+        assert_eq!(Lba::new(u64::MAX - 1) + Sectors::new(2), Lba::new(u64::MAX));
+        assert_eq!(Sectors::new(u64::MAX - 1) + Sectors::new(2), Sectors::new(u64::MAX));
     }
 
     #[test]

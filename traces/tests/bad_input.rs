@@ -8,6 +8,7 @@ use std::io::Write as _;
 
 use support::{FIXTURES, data, read_as, read_bytes};
 use traces::Place::{self, Byte, Line, Whole};
+use traces::Timestamp;
 use traces::formats::{self, FORMATS};
 use traces::trace::ReadOptions;
 
@@ -85,6 +86,8 @@ fn blkreplay_cases() -> Vec<Case> {
         line("delay negative", "2.0 ; 16 ; 8 ; R ; -0.1 ; 0.0", "replay_delay `-0.1` is not a number"),
         line("delay too large", "2.0 ; 16 ; 8 ; R ; 18446744073.0 ; 0.0", "a time that is too large"),
         line("duration too large", "2.0 ; 16 ; 8 ; R ; 0.0 ; 18446744072.0", "a time that is too large"),
+        line("time beyond the range", "4611686018.9 ; 16 ; 8 ; W ; 0.0 ; 0.0", "more than 146 years (2^62 ns) after"),
+        line("completion beyond the range", "2.0 ; 16 ; 8 ; W ; 0.0 ; 4611686017.0", "more than 146 years"),
         line("out of order", "0.999999999 ; 16 ; 8 ; R ; 0.0 ; 0.0", "out of order: an arrival at 0.999999999 s after"),
     ]
 }
@@ -146,6 +149,7 @@ fn vscsi_cases() -> Vec<Case> {
         ),
         second("end overflows", vscsi(|record| put(record, 16, &[0xff; 8])), "beyond the last address"),
         second("out of order", vscsi(ts(5_633_898_368_801)), "out of order: ts 5633898368801 before the first"),
+        second("time beyond the range", vscsi(ts(10_005_633_898_368_802)), "more than 146 years (2^62 ns) after"),
         second("time too large", vscsi(ts(u64::MAX)), "a time that is too large"),
         (
             "vscsi",
@@ -254,7 +258,9 @@ fn more(format: &str, name: &str, bytes: &[u8]) -> Vec<u8> {
                 (fields.join(", ") + "\n").into_bytes()
             })
         }
-        ("btreplay", _) => Box::new(|sector| [1, u64::MAX, sector, 512, 1].map(u64::to_le_bytes).concat()),
+        ("btreplay", _) => {
+            Box::new(|sector| [1, Timestamp::TRACE_MAX.as_ns(), sector, 512, 1].map(u64::to_le_bytes).concat())
+        }
         ("vscsi", _) => {
             let last = bytes[bytes.len() - if name.contains("v1") { 32 } else { 40 }..].to_vec();
             Box::new(move |sector| {
@@ -307,4 +313,38 @@ fn a_compressed_input_that_is_cut_off_is_refused() {
             assert!(lenient.records.len() > 1_000, "{name}");
         }
     }
+}
+
+/// An input of no line or record that can be read is refused, in each format alike, however lenient the read is.
+#[test]
+fn an_input_that_is_malformed_as_a_whole_is_refused_whether_lenient_or_not() {
+    let folder = tempfile::tempdir().unwrap();
+    let words = (0..400).map(|line| format!("line {line} of no format, with words\n")).collect::<String>();
+    let noise: Vec<u8> = (0..20_000u32).map(|at| (at.wrapping_mul(0x9e37_79b9) >> 24) as u8).collect();
+    let path = folder.path().join("input");
+    for format in FORMATS {
+        for (name, bytes) in [("words", words.as_bytes()), ("a few words", &words.as_bytes()[..80]), ("noise", &noise)]
+        {
+            std::fs::write(&path, bytes).unwrap();
+            for lenient in [false, true] {
+                let operation = (format.name == "oracle-general").then_some(traces::Operation::Read);
+                let named = Some(format.name.to_owned());
+                let options = ReadOptions { lenient, operation, format: named, ..ReadOptions::default() };
+                let read = formats::open(&path, &options).and_then(|mut reader| {
+                    while reader.next()?.is_some() {}
+                    Ok(reader.losses().clone())
+                });
+                assert!(read.is_err(), "{name} as {}, lenient {lenient}: {read:?}", format.name);
+            }
+        }
+    }
+}
+
+#[test]
+fn an_input_without_a_request_and_without_a_fault_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("input");
+    std::fs::write(&path, TITLE).unwrap();
+    let mut reader = formats::open(&path, &ReadOptions::default()).unwrap();
+    assert!(reader.next().unwrap().is_none());
 }

@@ -30,6 +30,12 @@ fn csv_cases() -> Vec<Case> {
         line("time fractional", "6.0,read,0,8,,0,0,0,0,,,,0", "arrival_ns `6.0` is not a number"),
         line("time empty", ",read,0,8,,0,0,0,0,,,,0", "arrival_ns `` is not a number"),
         line("time too large", "18446744073709551616,read,0,8,,0,0,0,0,,,,0", "is too large"),
+        line(
+            "time beyond the range",
+            "4611686018427387904,read,0,8,,0,0,0,0,,,,0",
+            "more than 146 years (2^62 ns) after",
+        ),
+        line("issue beyond the range", "6,read,0,8,,0,0,0,0,,4611686018427387904,,0", "more than 146 years"),
         line("operation unknown", "6,trim,0,8,,0,0,0,0,,,,0", "unknown operation `trim`"),
         line("operation by number", "6,0,0,8,,0,0,0,0,,,,0", "unknown operation `0`"),
         line("length zero", "6,read,0,0,,0,0,0,0,,,,0", "a length of zero sectors"),
@@ -209,6 +215,7 @@ fn btreplay_cases() -> Vec<Case> {
         case("length no sectors", second([0, 100, 1]), Byte(88), "100 bytes, no whole sectors"),
         case("length absurd", second([0, 1 << 41, 1]), Byte(88), "more than 4294967295"),
         case("end overflows", second([u64::MAX, 512, 1]), Byte(88), "beyond the last address"),
+        case("time beyond the range", words(&[&good[..], &[1, 1 << 62, 0, 512, 1]].concat()), Byte(88), "146 years"),
         case("out of order", words(&[&good[..], &[1, 4, 0, 512, 1]].concat()), Byte(88), "out of order: an arrival at"),
     ]
 }
@@ -328,4 +335,22 @@ fn padding_in_a_record_file_means_nothing() {
     let direction = 1 | 0xdead_beef << 32;
     let read = read_bytes("btreplay", &words(&[0x10000, 5, 1, 1, 1, 5, 0, 512, direction]), false).unwrap();
     assert_eq!(read.records[0].request.operation, traces::Operation::Read);
+}
+
+/// In a CSV of `requests` requests, `impossible` complete before they are issued.
+fn impossible_csv(requests: usize, impossible: usize) -> Vec<u8> {
+    let line = |at: usize| format!("5,read,0,8,,0,0,0,0,,20,{},0\n", if at < impossible { 10 } else { 30 });
+    [HEADER.to_owned()].into_iter().chain((0..requests).map(line)).collect::<String>().into_bytes()
+}
+
+#[test]
+fn requests_with_times_in_an_impossible_order_are_counted_and_refused_above_a_hundredth() {
+    let read = read_bytes("csv", &impossible_csv(100, 1), false).unwrap();
+    assert_eq!((read.records.len(), read.losses.impossible["C before D"], read.losses.total()), (100, 1, 0));
+    let error = read_bytes("csv", &impossible_csv(50, 49), false).unwrap_err();
+    assert_eq!(error.place, Line(2));
+    assert!(error.to_string().contains("49 of 50 requests have times in an impossible order"), "{error}");
+    assert!(error.to_string().contains("C before D: 49"), "{error}");
+    let lenient = read_bytes("csv", &impossible_csv(50, 49), true).unwrap();
+    assert_eq!((lenient.records.len(), lenient.losses.impossible["C before D"]), (50, 49));
 }

@@ -11,8 +11,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use ::parquet::basic::{Compression, ZstdLevel};
 use ::parquet::column::writer::ColumnWriter;
 use ::parquet::file::metadata::KeyValue;
+use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::file::writer::SerializedFileWriter;
 use proptest::prelude::*;
@@ -151,6 +153,8 @@ struct Parts {
     keys: Vec<KeyValue>,
     wide: Vec<i64>,
     narrow: Vec<i32>,
+    /// How often the row is repeated, in one page.
+    rows: usize,
 }
 
 impl Parts {
@@ -166,7 +170,7 @@ impl Parts {
         let mut keys = metadata.key_value_metadata().unwrap().clone();
         // The values are to be judged, not their sum.
         keys.retain(|pair| pair.key != "iocast.checksum");
-        Parts { schema: String::from_utf8(schema).unwrap(), keys, wide: vec![0; 5], narrow: vec![0; 8] }
+        Parts { schema: String::from_utf8(schema).unwrap(), keys, wide: vec![0; 5], narrow: vec![0; 8], rows: 1 }
     }
 
     fn key(mut self, key: &str, value: Option<&str>) -> Parts {
@@ -191,21 +195,38 @@ impl Parts {
         self
     }
 
+    /// The row `rows` times, in one page.
+    fn rows(mut self, rows: usize) -> Parts {
+        self.rows = rows;
+        let extent = format!(
+            r#"{{"records":{rows},"first_arrival_ns":0,"last_arrival_ns":0,"lba_min_sectors":0,"lba_end_sectors":0}}"#
+        );
+        self.key("iocast.extent", Some(&extent))
+    }
+
     fn bytes(&self) -> Vec<u8> {
         let schema = Arc::new(::parquet::schema::parser::parse_message_type(&self.schema).unwrap());
         let mut bytes = Vec::new();
-        let mut writer = SerializedFileWriter::new(&mut bytes, schema, Arc::default()).unwrap();
+        let properties = WriterProperties::builder()
+            .set_compression(Compression::ZSTD(ZstdLevel::default()))
+            .set_dictionary_enabled(false)
+            .set_data_page_size_limit(usize::MAX)
+            .set_data_page_row_count_limit(usize::MAX)
+            .build();
+        let mut writer = SerializedFileWriter::new(&mut bytes, schema, Arc::new(properties)).unwrap();
         self.keys.iter().for_each(|pair| writer.append_key_value_metadata(pair.clone()));
         let mut group = writer.next_row_group().unwrap();
         let (mut wide, mut narrow) = (self.wide.iter(), self.narrow.iter());
         while let Some(mut column) = group.next_column().unwrap() {
-            let levels = Some(&[1i16][..]);
+            let levels = vec![1i16; self.rows];
             match column.untyped() {
                 ColumnWriter::Int64ColumnWriter(column) => {
-                    column.write_batch(&[wide.next().copied().unwrap_or_default()], levels, None).unwrap()
+                    let values = vec![wide.next().copied().unwrap_or_default(); self.rows];
+                    column.write_batch(&values, Some(&levels), None).unwrap()
                 }
                 ColumnWriter::Int32ColumnWriter(column) => {
-                    column.write_batch(&[narrow.next().copied().unwrap_or_default()], levels, None).unwrap()
+                    let values = vec![narrow.next().copied().unwrap_or_default(); self.rows];
+                    column.write_batch(&values, Some(&levels), None).unwrap()
                 }
                 _ => panic!("the schemas of these tests have integers only"),
             };
@@ -252,6 +273,8 @@ fn foreign_and_wrong_files_are_refused_with_their_place() {
         (good().narrow(4, -1), row, "vm -1"),
         (good().narrow(6, 65_536), row, "cpu 65536"),
         (good().wide(1, -8).narrow(0, 8), row, "beyond the last address"),
+        (good().wide(0, i64::MIN), row, "more than 146 years (2^62 ns) after"),
+        (good().wide(4, i64::MIN), row, "more than 146 years"),
     ] {
         let error = read_bytes("parquet", &parts.bytes(), false).unwrap_err();
         assert_eq!(error.place, place, "{error}");
@@ -261,6 +284,49 @@ fn foreign_and_wrong_files_are_refused_with_their_place() {
             assert_eq!((lenient.records.len(), lenient.losses.total()), (0, 1), "{message}");
         }
     }
+}
+
+/// A page is held as a whole, so what it states to be is checked before it is decompressed.
+#[test]
+fn a_page_of_more_than_4_mib_is_refused_though_its_compressed_bytes_are_few() {
+    // 4 MiB with the levels of an optional column.
+    let rows = (4 << 17) - 1;
+    assert_eq!(read_bytes("parquet", &Parts::good().rows(rows).bytes(), false).unwrap().records.len(), rows);
+    let rows = rows + 2;
+    let bytes = Parts::good().rows(rows).bytes();
+    assert!(bytes.len() < 100_000, "{} bytes", bytes.len());
+    let error = read_bytes("parquet", &bytes, false).unwrap_err();
+    assert_eq!(error.place, Place::Row(0));
+    assert!(error.to_string().contains("a page of 4194312 bytes, but at most 4 MiB are read"), "{error}");
+    let lenient = read_bytes("parquet", &bytes, true).unwrap();
+    assert_eq!(lenient.losses.skipped["undecodable row group"], rows as u64);
+}
+
+/// The header of a dictionary may state more values than its bytes hold.
+#[test]
+fn a_dictionary_takes_no_more_memory_than_its_page() {
+    let mut bytes = written(&many()[..100]);
+    let file = SerializedFileReader::new(bytes::Bytes::from(bytes.clone())).unwrap();
+    let column = file.metadata().row_group(0).column(7);
+    assert_eq!(column.column_path().string(), "stream");
+    let at = column.dictionary_page_offset().unwrap() as usize;
+    // 100 values as a varint, twice as large.
+    let stated = bytes[at..].windows(3).position(|bytes| bytes == [0x15, 0xc8, 0x01]).unwrap() + at;
+    assert!(stated - at < 16, "within the header");
+    // As many bytes say 8191.
+    bytes[stated + 1..stated + 3].copy_from_slice(&[0xfe, 0x7f]);
+    let error = read_bytes("parquet", &bytes, false).unwrap_err();
+    assert!(error.to_string().contains("a dictionary of 8191 values in 400 bytes"), "{error}");
+}
+
+#[test]
+fn times_in_an_impossible_order_are_refused_or_counted() {
+    let bytes = Parts::good().wide(3, 20).wide(4, 10).bytes();
+    let error = read_bytes("parquet", &bytes, false).unwrap_err();
+    assert_eq!(error.place, Place::Row(0));
+    assert!(error.to_string().contains("1 of 1 requests have times in an impossible order"), "{error}");
+    let lenient = read_bytes("parquet", &bytes, true).unwrap();
+    assert_eq!((lenient.records.len(), lenient.losses.impossible["C before D"]), (1, 1));
 }
 
 /// Writes the same values under a checksum of others.

@@ -229,7 +229,8 @@ impl RecordMerger {
 /// Adds losses to a sum.
 pub(super) fn add_losses(sum: &mut Losses, more: &Losses) {
     sum.lost_events += more.lost_events;
-    for (to, from) in [(&mut sum.skipped, &more.skipped), (&mut sum.unmatched, &more.unmatched)] {
+    let Losses { lost_events: _, skipped, unmatched, impossible } = sum;
+    for (to, from) in [(skipped, &more.skipped), (unmatched, &more.unmatched), (impossible, &more.impossible)] {
         for (reason, count) in from {
             *to.entry(reason.clone()).or_default() += count;
         }

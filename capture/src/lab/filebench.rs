@@ -25,7 +25,7 @@ const MEGABYTE_BYTES: f64 = 1_048_576.0;
 /// # Errors
 /// The file cannot be read, lacks the run line, or keeps its files elsewhere than on the disk.
 pub fn personality(name: &str, folder: &Path, seconds: u32) -> std::io::Result<String> {
-    let text = std::fs::read_to_string(folder.join(name))?;
+    let text = traces::read_text(&folder.join(name))?;
     let wrong = |problem: String| Err(Error::new(ErrorKind::InvalidData, problem));
     if text.lines().filter(|line| line.trim() == RUN_LINE).count() != 1 {
         return wrong(format!("the personality must have the line {RUN_LINE}, exactly once"));
@@ -59,7 +59,7 @@ pub fn files() -> Result<Vec<PathBuf>, LabError> {
 /// # Errors
 /// The file cannot be read, or has no summary.
 pub fn summary(path: &Path) -> Result<LabFileBench, LabError> {
-    let text = std::fs::read_to_string(path).map_err(LabError::io(path))?;
+    let text = traces::read_text(path).map_err(LabError::io(path))?;
     let line = text.lines().rev().find_map(|line| line.split_once("IO Summary:"));
     line.and_then(|(_, figures)| parse(figures))
         .ok_or_else(|| LabError::Host(format!("{}: FileBench has printed no \"IO Summary\"", path.display())))

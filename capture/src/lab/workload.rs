@@ -19,7 +19,7 @@ pub fn job(name: &str, folder: &Path) -> std::io::Result<String> {
     if let Some((_, text)) = WORKLOADS.iter().find(|(known, _)| *known == name) {
         return Ok((*text).to_owned());
     }
-    let text = std::fs::read_to_string(folder.join(name)).map_err(|error| match error.kind() {
+    let text = traces::read_text(&folder.join(name)).map_err(|error| match error.kind() {
         ErrorKind::NotFound => {
             let known: Vec<&str> = WORKLOADS.iter().map(|(name, _)| *name).collect();
             Error::new(

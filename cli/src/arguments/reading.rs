@@ -38,7 +38,8 @@ pub struct Reading {
     /// Layer at which the traces were recorded, instead of the format's usual layer
     #[arg(long, value_parser = parse_layer, value_name = "guest-queue|guest-issued|hypervisor|wire")]
     pub layer: Option<Layer>,
-    /// Skip and count malformed records and lost events, instead of failing
+    /// Skip and count malformed records and lost events, and requests with times in an impossible order above 1 %,
+    /// instead of failing
     #[arg(long)]
     pub lenient: bool,
 }

@@ -26,7 +26,7 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     let host = enter(&plan, &folder, arguments.folders.resume, arguments.folders.cache.as_deref(), needed)?;
     let lab = Lab {
         plan,
-        plan_text: std::fs::read_to_string(&arguments.plan)?,
+        plan_text: traces::read_text(&arguments.plan)?,
         plan_folder: arguments.plan.parent().map(Path::to_path_buf).unwrap_or_default(),
         folder: std::path::absolute(&folder)?,
         image: host.image,

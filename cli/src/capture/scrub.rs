@@ -63,7 +63,7 @@ pub fn run(arguments: &Scrub) -> Result<()> {
 
 fn renamer(arguments: &Scrub) -> Result<Option<Renamer>> {
     let Some(path) = &arguments.rename_key else { return Ok(None) };
-    let key = std::fs::read(path).with_context(|| format!("{}: the key cannot be read", path.display()))?;
+    let key = traces::text_file::read(path).with_context(|| format!("{}: the key cannot be read", path.display()))?;
     let key = key.trim_ascii_end();
     let renamer = Renamer::new(key).map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
     Ok(Some(renamer))

@@ -341,6 +341,9 @@ pub fn trace_warnings(traces: &[traces::results::TraceProvenance]) -> Vec<String
                 trace.losses.total() - trace.losses.lost_events
             ));
         }
+        for (kind, count) in &trace.losses.impossible {
+            warnings.push(format!("{path}: {count} requests have times in an impossible order: {kind}"));
+        }
     }
     warnings
 }

@@ -223,6 +223,9 @@ fn report(arguments: &Convert, target: &Format, meta: &TraceMeta, written: &Writ
     for (reason, count) in &losses.skipped {
         eprintln!("iocast: warning: {count} records skipped: {reason}");
     }
+    for (kind, count) in &losses.impossible {
+        eprintln!("iocast: warning: {count} requests with times in an impossible order: {kind}");
+    }
     for (what, count) in &written.left_out {
         eprintln!("iocast: warning: {count} records left out: {} cannot express {what}", target.name);
     }

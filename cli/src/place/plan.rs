@@ -160,8 +160,7 @@ impl Plan {
     /// # Errors
     /// The first mistake, with its line if it is known.
     pub fn read(path: &Path) -> Result<Plan, DescriptionError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| refused(path, None, format!("cannot be read: {error}")))?;
+        let text = traces::read_text(path).map_err(|error| refused(path, None, format!("cannot be read: {error}")))?;
         let mut plan: Plan = toml::from_str(&text).map_err(|error| {
             let line = error.span().map(|span| text[..span.start].lines().count().max(1));
             refused(path, line, error.message().to_owned())

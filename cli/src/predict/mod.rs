@@ -160,7 +160,7 @@ struct Known {
 fn known(path: &Path) -> Result<Vec<PairPrediction>> {
     let path_text = path.display();
     let says = "iocast validate consolidation, or predict --drive, prints with --output-format json";
-    let text = std::fs::read_to_string(path).with_context(|| format!("{path_text}: cannot be read"))?;
+    let text = traces::read_text(path).with_context(|| format!("{path_text}: cannot be read"))?;
     let known: Known =
         serde_json::from_str(&text).with_context(|| format!("{path_text}: is not a file that {says}"))?;
     ensure!(

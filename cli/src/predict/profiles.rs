@@ -151,7 +151,7 @@ impl VmInput {
 /// A file that is no profile, or one of a newer program.
 pub fn read(path: &Path) -> Result<IsolationProfile> {
     let shown = path.display();
-    let text = std::fs::read_to_string(path).with_context(|| format!("{shown}: cannot be read"))?;
+    let text = traces::read_text(path).with_context(|| format!("{shown}: cannot be read"))?;
     let profile: IsolationProfile = serde_json::from_str(&text)
         .with_context(|| format!("{shown}: is no isolation profile (iocast predict -o STEM writes them)"))?;
     ensure!(
@@ -194,7 +194,7 @@ pub fn measure(
 ) -> Result<(IsolationProfile, IsolatedTrace)> {
     let format = formats::recognise(path, options)?;
     let members = (format.members)(path)?;
-    let mut reader = OneDevice::new(path, (format.open)(path, options)?);
+    let mut reader = OneDevice::new(path, format.read(path, options)?);
     let mut next = reader.next()?;
     let first = next.map(|record| record.request.arrival).unwrap_or_default();
     let mut measure = Measure::new(reader.meta()).placed(place.first);

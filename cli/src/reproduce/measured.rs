@@ -84,7 +84,7 @@ fn at_lun(lab: &Lab<'_>, group: &str) -> Result<Vec<Record>> {
         return Ok(Vec::new());
     }
     let options = ReadOptions::default();
-    let mut reader = (formats::recognise(&path, &options)?.open)(&path, &options)?;
+    let mut reader = formats::open(&path, &options)?;
     let mut records = Vec::new();
     while let Some(record) = reader.next()? {
         records.push(record);

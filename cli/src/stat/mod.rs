@@ -56,10 +56,11 @@ pub fn run(arguments: &Stat) -> Result<()> {
     let measured = match format.open_events {
         Some(open) if window == TimeWindow::default() => pass.events(open(&arguments.input, &options)?)?,
         Some(open) => pass.events_within(open(&arguments.input, &options)?)?,
-        None => pass.records((format.open)(&arguments.input, &options)?)?,
+        None => pass.records(format.read(&arguments.input, &options)?)?,
     };
     drop(progress);
     ensure!(measured.records > 0 || window == TimeWindow::default(), Window::IS_EMPTY);
+    formats::check_something_read(&arguments.input, measured.records, &measured.losses)?;
     if measured.records == 0 {
         eprintln!("iocast: warning: {} holds no request", arguments.input.display());
     }
@@ -73,6 +74,9 @@ pub fn run(arguments: &Stat) -> Result<()> {
     let losses = &figures.trace.losses;
     for (reason, count) in &losses.skipped {
         eprintln!("iocast: warning: {count} records skipped: {reason}");
+    }
+    for (kind, count) in &losses.impossible {
+        eprintln!("iocast: warning: {count} requests with times in an impossible order: {kind}");
     }
     if losses.lost_events > 0 {
         eprintln!("iocast: warning: the capture lost {} events", losses.lost_events);

@@ -293,6 +293,7 @@ fn unmatched(figures: &TraceStatistics) -> Option<Table> {
     if losses.lost_events > 0 {
         rows.push(vec!["lost by the capture".to_owned(), losses.lost_events.to_string()]);
     }
+    rows.extend(losses.impossible.iter().map(|(kind, count)| vec![format!("impossible: {kind}"), count.to_string()]));
     rows.extend(losses.skipped.iter().map(|(reason, count)| vec![format!("skipped: {reason}"), count.to_string()]));
-    (!rows.is_empty()).then(|| table("Unmatched, lost and skipped events", &["", "n"], 1, rows))
+    (!rows.is_empty()).then(|| table("Unmatched, lost, skipped and impossible events", &["", "n"], 1, rows))
 }

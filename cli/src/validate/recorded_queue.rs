@@ -33,8 +33,8 @@ pub fn as_captured(spec: &Spec, stem: &Path) -> Result<Spec> {
         return Ok(spec.clone());
     }
     let name = || path.display().to_string();
-    let recorded: RecordedQueue =
-        serde_json::from_slice(&std::fs::read(&path).with_context(name)?).with_context(name)?;
+    let text = traces::read_text(&path).with_context(name)?;
+    let recorded: RecordedQueue = serde_json::from_str(&text).with_context(name)?;
     let entry = schedulers::registry::find(&spec.name).map_err(UsageError::from_display)?;
     if recorded.scheduler != entry.name {
         eprintln!("iocast: warning: the capture was made under {}, not {}", recorded.scheduler, entry.name);

@@ -219,7 +219,7 @@ impl Observer for Measured {
         let first = self.first_arrival.get_or_insert(request.arrival);
         *first = request.arrival.min(*first);
         self.last_completion = self.last_completion.max(now);
-        self.bytes += request.sectors().bytes();
+        self.bytes = self.bytes.saturating_add(request.sectors().bytes());
         self.all.add(response);
         self.processes.entry(request.stream).or_default().add(response);
         self.classes.entry(request.priority.class()).or_default().add(response);

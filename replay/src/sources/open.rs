@@ -31,11 +31,13 @@ impl Open {
 
 impl Source for Open {
     fn next(&mut self) -> Result<Next, ReplayError> {
-        let scale = self.scale;
-        Ok(match self.traces.peek()? {
-            Some(record) => Next::At(scaled(record.request.arrival, scale)),
-            None => Next::Exhausted,
-        })
+        let Some(record) = self.traces.peek()? else { return Ok(Next::Exhausted) };
+        let Request { arrival, vm, .. } = record.request;
+        let time = scaled(arrival, self.scale);
+        if time > Timestamp::TRACE_MAX {
+            return Err(ReplayError::BeyondTime { trace: self.traces.path_of(vm), arrival });
+        }
+        Ok(Next::At(time))
     }
 
     fn take(&mut self, _now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {

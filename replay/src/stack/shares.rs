@@ -138,13 +138,13 @@ impl Observer for Shares {
         let share = self.share(request);
         share.outstanding -= 1;
         let bytes = request.sectors().bytes();
-        share.bytes += if is_over { 0 } else { bytes };
+        share.bytes = share.bytes.saturating_add(if is_over { 0 } else { bytes });
         let interval = &mut share.interval;
         interval.requests += 1;
         interval.response_sum_ns = interval.response_sum_ns.saturating_add(now.since(request.arrival).as_ns());
         match request.operation {
-            Operation::Read => interval.read_bytes += bytes,
-            _ => interval.write_bytes += bytes,
+            Operation::Read => interval.read_bytes = interval.read_bytes.saturating_add(bytes),
+            _ => interval.write_bytes = interval.write_bytes.saturating_add(bytes),
         }
     }
 

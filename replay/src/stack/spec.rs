@@ -255,7 +255,7 @@ impl StackSpec {
     /// The error in the description, and its position.
     pub fn of(text: &str) -> Result<StackSpec, StackError> {
         if StackSpec::is_file(text) {
-            let file = std::fs::read_to_string(text);
+            let file = traces::read_text(Path::new(text));
             return StackSpec::from_toml(
                 text,
                 &file.map_err(|error| StackError::File { path: text.to_owned(), error })?,

@@ -159,7 +159,7 @@ impl Cfq {
         if was_waiting {
             self.enter_group_order(number);
         }
-        let rest = self.workload.ends - self.now.as_ns() as i64;
+        let rest = self.workload.ends.saturating_sub(self.now.as_ns() as i64);
         let saved = (rest > 0).then_some((self.workload.class, self.workload.kind, rest as u64));
         self.groups[number].saved_workload = saved;
     }

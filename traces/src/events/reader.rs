@@ -1,9 +1,10 @@
 //! Records out of any source of events.
 
-use super::EventSource;
 use super::pairing::Pairing;
 use super::watch::{Passage, Watch};
+use super::{EventSource, Placed};
 use crate::error::{Problem, ReadError};
+use crate::formats::check::too_late;
 use crate::record::Record;
 use crate::statistics::Statistics;
 use crate::trace::{ArrivalPoint, Layer, Losses, ReadOptions, TraceMeta, TraceReader};
@@ -31,8 +32,9 @@ pub struct PairedReader<S> {
     source: S,
     pairing: Pairing,
     meta: TraceMeta,
-    /// How many events of the source's run were taken.
+    /// How many events of the source's run were taken, and up to which they are taken.
     at: usize,
+    until: usize,
     ended: bool,
 }
 
@@ -46,7 +48,7 @@ impl<S: EventSource> PairedReader<S> {
         let mut meta = TraceMeta::new(format, options.layer.unwrap_or(usual), clock);
         meta.provenance.insert(format!("{format}.arrivals"), arrivals.to_owned());
         source.describe(&mut meta, false);
-        PairedReader { source, pairing: Pairing::new(options.arrivals), meta, at: 0, ended: false }
+        PairedReader { source, pairing: Pairing::new(options.arrivals), meta, at: 0, until: 0, ended: false }
     }
 
     #[inline(always)]
@@ -61,11 +63,8 @@ impl<S: EventSource> PairedReader<S> {
                     return Ok(None);
                 }
             }
-            if !self.take_events(watch)? {
-                self.at = 0;
-                if !self.source.advance()? {
-                    self.finish();
-                }
+            if !self.take_events(watch)? && !self.next_run()? {
+                self.finish();
             }
         }
     }
@@ -86,11 +85,8 @@ impl<S: EventSource> PairedReader<S> {
             if self.ended {
                 return Ok(None);
             }
-            if !self.take_events(&mut ())? {
-                self.at = 0;
-                if !self.source.advance()? {
-                    return Ok(None);
-                }
+            if !self.take_events(&mut ())? && !self.next_run()? {
+                return Ok(None);
             }
         }
     }
@@ -123,12 +119,43 @@ impl<S: EventSource> PairedReader<S> {
         &mut self.source
     }
 
+    /// Goes to the next run of events; false at the end of the capture.
+    fn next_run(&mut self) -> Result<bool, ReadError> {
+        self.at = 0;
+        let advanced = self.source.advance();
+        let zero = self.source.zero();
+        let (run, _) = self.source.run();
+        self.until = run.len();
+        // Events are in the order of time.
+        let last = run.last().map_or(0, |last| last.event.time);
+        if last.saturating_sub(zero) > Timestamp::TRACE_MAX.as_ns() {
+            self.end_in_time(zero)?;
+        }
+        advanced
+    }
+
+    /// Leaves out the events of the run whose times lie outside the range of times.
+    #[cold]
+    fn end_in_time(&mut self, zero: u64) -> Result<(), ReadError> {
+        let (run, losses) = self.source.run();
+        let since_zero = |placed: &Placed| Timestamp::from_ns(placed.event.time.saturating_sub(zero));
+        self.until = run.iter().position(|placed| since_zero(placed) > Timestamp::TRACE_MAX).unwrap_or(run.len());
+        let Some(first) = run.get(self.until) else { return Ok(()) };
+        let (bad, late) = (too_late(since_zero(first)), run.len() - self.until);
+        *losses.skipped.entry(bad.reason.to_owned()).or_default() += late as u64;
+        if self.source.lenient() {
+            return Ok(());
+        }
+        let (path, place) = self.source.place(self.until);
+        Err(ReadError::new(path, place, bad.problem).remedy("--lenient leaves such events out and counts them"))
+    }
+
     /// Takes the events of the current run until a record may leave; false at the end of the run.
     #[inline(always)]
     fn take_events<W: Watch + ?Sized>(&mut self, watch: &mut W) -> Result<bool, ReadError> {
         let zero = self.source.zero();
         let (run, losses) = self.source.run();
-        let left = run.get(self.at..).unwrap_or_default();
+        let left = run.get(self.at..self.until).unwrap_or_default();
         let taken = self.pairing.take(left, zero, losses, watch);
         let stopped = taken.events < left.len() || self.pairing.may_give();
         self.at += taken.events;
@@ -201,14 +228,13 @@ impl<S: EventSource> EventReader for PairedReader<S> {
         let zero = self.source.zero();
         loop {
             let (run, losses) = self.source.run();
-            let left = run.get(self.at..).unwrap_or_default();
+            let left = run.get(self.at..self.until).unwrap_or_default();
             let taken = self.pairing.pass(left, zero, losses, statistics, &mut records);
             let Some(why) = taken.refused else { break };
             self.at += taken.events;
             self.refuse(why)?;
         }
-        self.at = 0;
-        if !self.source.advance()? {
+        if !self.next_run()? {
             self.finish();
             records += self.pairing.leave(true, self.source.losses_mut(), statistics);
         }

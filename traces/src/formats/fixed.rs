@@ -105,7 +105,7 @@ impl<P: RecordParser> TraceReader for FixedReader<P> {
                 return Err(self.fail(Problem::Truncated("a record".to_owned())).remedy("--lenient ignores it"));
             }
             let parsed = self.parser.parse(&self.buffer[self.at..self.at + bytes]);
-            match parsed.and_then(|record| self.order.admit(record.request.arrival).map(|()| record)) {
+            match parsed.and_then(|record| self.order.admit(&record).map(|()| record)) {
                 Ok(record) => {
                     self.at += bytes;
                     return Ok(Some(record));

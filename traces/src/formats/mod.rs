@@ -7,7 +7,7 @@ pub mod blkreplay;
 pub mod blktrace;
 pub mod btreplay;
 mod capture;
-mod check;
+pub(crate) mod check;
 pub mod csv;
 mod devices;
 pub mod disksim_ascii;
@@ -28,17 +28,21 @@ mod plausible;
 pub mod replayer;
 mod rows;
 mod scale;
+mod something_read;
 pub mod spc;
 pub mod tencent;
 mod text;
 pub mod trace_pipe_raw;
 pub mod vscsi;
 
+pub use something_read::check_something_read;
+
 use std::path::{Path, PathBuf};
 
 use crate::error::{Place, Problem, ReadError, WriteError};
 use crate::events::EventReader;
 use crate::formats::replayer::Replayer;
+use crate::formats::something_read::SomethingRead;
 use crate::input::look_at;
 use crate::trace::{ArrivalPoint, Layer, ReadOptions, TraceReader, TraceWriter, WriteOptions};
 
@@ -101,6 +105,14 @@ impl Format {
         create: None,
         replayer: None,
     };
+
+    /// Opens a trace of this format to be read to its end, at which it fails if it was skipped as a whole.
+    ///
+    /// # Errors
+    /// Faults that the format's reader finds in its beginning.
+    pub fn read(&self, path: &Path, options: &ReadOptions) -> Opened {
+        Ok(Box::new(SomethingRead::new(path, (self.open)(path, options)?)))
+    }
 }
 
 /// The format whose lines are service and think times ([`crate::trace::ThinkTime`]).
@@ -178,7 +190,7 @@ fn detected(path: &Path) -> Result<&'static Format, ReadError> {
 /// # Errors
 /// As [`recognise`], and faults that the format's reader finds in its beginning.
 pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
-    (recognise(path, options)?.open)(path, options)
+    recognise(path, options)?.read(path, options)
 }
 
 /// The members of a capture that is a single file.

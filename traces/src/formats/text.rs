@@ -5,7 +5,7 @@ use std::io::{self, BufRead, Read};
 use std::path::Path;
 
 use crate::error::{Place, Problem, ReadError};
-use crate::formats::check::{Bad, Takes};
+use crate::formats::check::{Bad, Takes, TimesInOrder, check_times};
 use crate::formats::order::Reorder;
 use crate::formats::plausible::{self, Sample};
 use crate::formats::scale::{Scale, Units};
@@ -66,6 +66,7 @@ pub(crate) struct TextReader<P> {
     meta: TraceMeta,
     losses: Losses,
     order: Reorder,
+    times: TimesInOrder,
     epoch: Option<Epoch>,
     lenient: bool,
 }
@@ -100,6 +101,7 @@ impl<P: LineParser> TextReader<P> {
             meta,
             losses: Losses::default(),
             order: Reorder::within(format.reorder),
+            times: TimesInOrder::default(),
             epoch: format.epoch_unix_s.map(Epoch::new),
             lenient: options.lenient,
         })
@@ -130,10 +132,12 @@ impl<P: LineParser> TextReader<P> {
         if self.line.len() > LINE_BYTES_MAX {
             return Err(Bad::malformed(format!("a line of more than {LINE_BYTES_MAX} bytes")));
         }
-        match self.parser.parse(&self.line, &mut self.meta)? {
-            Some(record) if self.order.admit(&record)? => Ok(Some(record)),
-            _ => Ok(None),
-        }
+        let Some(record) = self.parser.parse(&self.line, &mut self.meta)? else { return Ok(None) };
+        let zero = self.epoch.as_ref().map_or(Timestamp::ZERO, |epoch| epoch.first.unwrap_or(record.request.arrival));
+        check_times(&record, zero)?;
+        let is_next = self.order.admit(&record)?;
+        self.times.look(&record, Place::Line(self.line_number), &mut self.losses);
+        Ok(is_next.then_some(record))
     }
 
     #[inline]
@@ -176,6 +180,7 @@ impl<P: LineParser> TraceReader for TextReader<P> {
                 return Ok(Some(self.begin_at_zero(record)));
             }
             if self.ended {
+                self.times.at_end(self.input.path(), self.lenient, &self.losses)?;
                 return Ok(None);
             }
             if self.read_line()? {

@@ -6,7 +6,7 @@ use super::spans::Spans;
 use crate::record::Record;
 use crate::request::Operation;
 use crate::results::statistics::{GroupFigures, GroupedFigures};
-use crate::units::Lba;
+use crate::units::{Lba, Sectors};
 
 /// How many groups are kept apart.
 const GROUPS_MAX: usize = 4096;
@@ -28,7 +28,7 @@ struct Group {
 /// What is measured of requests that move data.
 #[derive(Clone, Debug, Default)]
 struct Moving {
-    sectors: u64,
+    sectors: Sectors,
     response: Spans,
 }
 
@@ -44,7 +44,7 @@ impl Group {
         self.requests[request.operation as usize] += 1;
         // Not by a branch on what it is: reads and writes come in no order that a processor could learn.
         if let Some(moving) = self.moving.get_mut(request.operation as usize) {
-            moving.sectors += request.sectors().count();
+            moving.sectors += request.sectors();
             if let Some(response) = record.response_time() {
                 moving.response.add(response);
             }
@@ -64,8 +64,8 @@ impl Group {
             reads: count(Operation::Read),
             writes: count(Operation::Write),
             others: count(Operation::Flush) + count(Operation::Discard),
-            read_bytes: reads.sectors * crate::SECTOR_BYTES,
-            write_bytes: writes.sectors * crate::SECTOR_BYTES,
+            read_bytes: reads.sectors.bytes(),
+            write_bytes: writes.sectors.bytes(),
             sequential: self.sequential,
             read_response: reads.response.moments(),
             write_response: writes.response.moments(),
@@ -139,7 +139,7 @@ impl Groups {
 mod tests {
     use super::*;
     use crate::request::Request;
-    use crate::units::{Sectors, Timestamp};
+    use crate::units::Timestamp;
 
     fn read(lba: u64) -> Record {
         Record::arrived(Request::new(Timestamp::ZERO, Operation::Read, Lba::new(lba), Sectors::new(8)))

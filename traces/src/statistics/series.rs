@@ -116,11 +116,11 @@ impl Series {
         match request.operation {
             Operation::Read => {
                 interval.reads_queued += 1;
-                interval.read_bytes += request.sectors().bytes();
+                interval.read_bytes = interval.read_bytes.saturating_add(request.sectors().bytes());
             }
             Operation::Write => {
                 interval.writes_queued += 1;
-                interval.write_bytes += request.sectors().bytes();
+                interval.write_bytes = interval.write_bytes.saturating_add(request.sectors().bytes());
             }
             Operation::Flush | Operation::Discard => interval.others_queued += 1,
         }

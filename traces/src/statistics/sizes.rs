@@ -52,7 +52,7 @@ impl Sizes {
     #[inline]
     pub(super) fn add(&mut self, operation: Operation, sectors: Sectors) {
         let counted = &mut self.operations[operation as usize];
-        counted.sectors += sectors.count();
+        counted.sectors = counted.sectors.saturating_add(sectors.count());
         counted.sizes[place(sectors.count())] += 1;
     }
 
@@ -72,14 +72,14 @@ impl Sizes {
         let figures = |operation: Operation| {
             let counted = &self.operations[operation as usize];
             let requests = self.count(operation);
-            let bytes = counted.sectors * SECTOR_BYTES;
+            let bytes = counted.sectors.saturating_mul(SECTOR_BYTES);
             let sizes = counted.sizes.iter().enumerate().filter(|(_, often)| **often > 0);
             let figures = RequestFigures {
                 requests,
                 bytes,
                 requests_per_s: per_s(requests),
-                bytes_per_s: per_s(bytes),
-                mean_bytes: (requests > 0).then(|| bytes as f64 / requests as f64),
+                bytes_per_s: SECTOR_BYTES as f64 * per_s(counted.sectors),
+                mean_bytes: (requests > 0).then(|| SECTOR_BYTES as f64 * (counted.sectors as f64 / requests as f64)),
                 sizes: sizes.map(|(place, often)| (length(place), *often)).collect(),
                 errors: counted.errors,
             };
@@ -103,5 +103,18 @@ mod tests {
         {
             assert_eq!(length(place(sectors)), counted_as, "{sectors}");
         }
+    }
+
+    #[test]
+    fn bytes_beyond_all_counting_stay_at_the_most_and_their_mean_is_right() {
+        let (mut sizes, longest) = (Sizes::default(), Sectors::new(1 << 32));
+        // 2^23 requests of 2^41 bytes are 2^64 bytes.
+        for _ in 0..1 << 23 {
+            sizes.add(Operation::Write, longest);
+        }
+        let figures = &sizes.figures(Nanos::from_s(1))["write"];
+        assert_eq!((figures.requests, figures.bytes), (1 << 23, u64::MAX));
+        assert_eq!(figures.mean_bytes, Some(longest.bytes() as f64));
+        assert_eq!(figures.bytes_per_s, 2f64.powi(64));
     }
 }

@@ -6,6 +6,7 @@ use proptest::prelude::*;
 use traces::events::{Event, action};
 use traces::formats::blktrace::{FORMAT, REORDER_EVENTS, REORDER_WINDOW_NS};
 use traces::formats::{open, recognise};
+use traces::statistics::Statistics;
 use traces::trace::ReadOptions;
 use traces::{Place, Problem, ReadError};
 
@@ -144,6 +145,24 @@ fn events_late_beyond_the_window_are_refused() {
     assert!(error.to_string().contains(&format!("more than {REORDER_EVENTS} events")), "{error}");
     let whole = reads(20_000, late).read(&lenient()).unwrap();
     assert_eq!((whole.records.len(), whole.losses.total()), (19_999, 1));
+}
+
+#[test]
+fn events_beyond_the_range_of_times_are_refused_or_left_out() {
+    let capture = reads(60, |number| if number < 58 { number * 1_000 } else { (1 << 62) + number });
+    let error = capture.read(&strict()).unwrap_err();
+    assert_eq!(error.place, Place::Byte(58 * 48));
+    assert!(error.to_string().contains("more than 146 years (2^62 ns) after the zero of the trace"), "{error}");
+    let whole = capture.read(&lenient()).unwrap();
+    assert_eq!((whole.records.len(), whole.losses.skipped["time too large"]), (58, 2));
+    // Measured in runs of events, as iocast stat does.
+    for (options, is_read) in [(strict(), false), (lenient(), true)] {
+        let mut reader = FORMAT.open_events.unwrap()(&capture.write(), &options).unwrap();
+        let mut statistics = Statistics::new(reader.meta(), None);
+        let measured = std::iter::from_fn(|| reader.measure_run(&mut statistics).transpose());
+        let records = measured.sum::<Result<u64, _>>();
+        assert_eq!(records.ok(), is_read.then_some(58));
+    }
 }
 
 #[test]

@@ -183,7 +183,7 @@ fn operation() -> impl Strategy<Value = Operation> {
 }
 
 fn time() -> impl Strategy<Value = Option<Timestamp>> {
-    prop::option::of(any::<u64>().prop_map(Timestamp::from_ns))
+    prop::option::of((0..=Timestamp::TRACE_MAX.as_ns()).prop_map(Timestamp::from_ns))
 }
 
 /// Any record that can be: only that its arrival is not before the last one's is left to do.
@@ -207,14 +207,21 @@ fn any_record() -> impl Strategy<Value = Record> {
 
 /// Any records, in the order of arrival.
 pub(crate) fn any_records() -> impl Strategy<Value = Vec<Record>> {
-    prop::collection::vec((any_record(), any::<u64>()), 0..200).prop_map(|mut records| {
+    prop::collection::vec((any_record(), 0..=Timestamp::TRACE_MAX.as_ns()), 0..200).prop_map(|mut records| {
         records.sort_by_key(|(_, arrival)| *arrival);
         records.into_iter().map(|(record, arrival)| at(record, Timestamp::from_ns(arrival))).collect()
     })
 }
 
+/// The record with this arrival, and its other times in an order that is possible.
 fn at(mut record: Record, arrival: Timestamp) -> Record {
     record.request.arrival = arrival;
+    let Observed { inserted, issued, completed, .. } = &mut record.observed;
+    let mut last = arrival;
+    for time in [inserted, issued, completed].into_iter().flatten() {
+        last = last.max(*time);
+        *time = last;
+    }
     record
 }
 

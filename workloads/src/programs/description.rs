@@ -140,7 +140,7 @@ impl Description {
             return Description::parse(name, text);
         }
         if name.ends_with(".toml") {
-            let text = std::fs::read_to_string(Path::new(name)).map_err(|error| fail(error.to_string()))?;
+            let text = traces::read_text(Path::new(name)).map_err(|error| fail(error.to_string()))?;
             return Description::parse(name, &text);
         }
         let mut near = nearest(name, PRESETS.iter().map(|(preset, _)| *preset));

@@ -191,8 +191,7 @@ impl Plan {
 
     /// Parses a plan without checking it.
     pub(super) fn parse(path: &Path) -> Result<Plan, DescriptionError> {
-        let text =
-            std::fs::read_to_string(path).map_err(|error| refused(path, None, format!("cannot be read: {error}")))?;
+        let text = traces::read_text(path).map_err(|error| refused(path, None, format!("cannot be read: {error}")))?;
         toml::from_str(&text).map_err(|error| {
             refused(path, error.span().map(|span| line_of(&text, span.start)), error.message().to_owned())
         })

@@ -171,7 +171,7 @@ fn read(path: &Path, vm: Option<&str>, arrivals: ArrivalPoint) -> Result<TraceRe
 /// When the workload began by the guest's own clock, in nanoseconds since 1970, from the line `begin
 /// SECONDS.NANOSECONDS UPTIME`.
 fn guest_began_unix_ns(clocks: &Path) -> Result<i64, LabError> {
-    let text = std::fs::read_to_string(clocks).map_err(LabError::io(clocks))?;
+    let text = traces::read_text(clocks).map_err(LabError::io(clocks))?;
     let reading = text.lines().find_map(|line| line.strip_prefix("begin ")?.split_whitespace().next());
     let parsed = reading.and_then(|reading| {
         let (seconds, fraction) = reading.split_once('.')?;
@@ -225,7 +225,7 @@ fn agreement(reference: &TraceRecords, input: &TraceRecords, named: &Path) -> Re
 
 /// Processor time by program, from lines `PROGRAM USER KERNEL` in ticks.
 fn costs(path: &Path) -> Result<BTreeMap<String, u64>, LabError> {
-    let text = std::fs::read_to_string(path).map_err(LabError::io(path))?;
+    let text = traces::read_text(path).map_err(LabError::io(path))?;
     let cost = |line: &str| {
         let mut words = line.split_whitespace();
         let program = words.next()?.to_owned();

@@ -41,7 +41,7 @@ impl Side {
     }
 
     fn completed(&mut self, request: &Request, response: Nanos, device: Option<Nanos>) {
-        self.bytes += request.sectors().bytes();
+        self.bytes = self.bytes.saturating_add(request.sectors().bytes());
         self.response.add(response);
         if let Some(device) = device {
             self.device.add(device);

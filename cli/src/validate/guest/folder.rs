@@ -103,7 +103,7 @@ impl GuestFolder {
     /// The record cannot be read.
     pub fn queue(&self, vm: usize) -> Result<GuestQueue> {
         let path = self.capture(vm).with_extension("").join("queue.txt");
-        let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+        let text = traces::read_text(&path).with_context(|| path.display().to_string())?;
         let Some(rotational) = text.lines().find_map(|line| line.strip_prefix("rotational ")) else {
             bail!("{}: has no line `rotational 0` or `rotational 1`", path.display());
         };
@@ -126,7 +126,7 @@ struct Lateness {
 /// Whether the served drive of the run in `folder` was late: the host was too busy to serve it.
 fn is_late(folder: &Path) -> Result<bool> {
     let path = folder.join("lun.json");
-    let text = std::fs::read_to_string(&path).with_context(|| path.display().to_string())?;
+    let text = traces::read_text(&path).with_context(|| path.display().to_string())?;
     let served: Served = serde_json::from_str(&text).with_context(|| path.display().to_string())?;
     Ok(served.lateness.percentiles_ns.get("p99").is_some_and(|&p99| p99 > LATE_NS))
 }
@@ -134,7 +134,7 @@ fn is_late(folder: &Path) -> Result<bool> {
 /// The results of one lab.
 fn results(folder: &Path) -> Result<LabResults> {
     let path = folder.join(LAB_FILE);
-    let text = std::fs::read_to_string(&path)
+    let text = traces::read_text(&path)
         .with_context(|| format!("{}: cannot be read; complete the runs with PLAN.toml --resume", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{}: is no result of a lab", path.display()))
 }

@@ -45,7 +45,7 @@ pub fn make(arguments: &ValidateGuest, schedulers: &[String]) -> Result<PathBuf>
             plan.repetitions
         ))
     );
-    let text = std::fs::read_to_string(given).with_context(|| given.display().to_string())?;
+    let text = traces::read_text(given).with_context(|| given.display().to_string())?;
     let seconds = arguments.capture_seconds.unwrap_or_else(|| plan.seconds.saturating_mul(CAPTURE_TIMES));
     let part = |name: &str, scheduler: &str, seconds: Option<u32>| -> Result<Part> {
         let (plan, text) = Plan::alone_under(&text, scheduler, seconds, given)?;

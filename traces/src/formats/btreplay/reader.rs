@@ -148,7 +148,7 @@ impl RecordFile {
             self.left -= 1;
             self.packets += 1;
             let record = parse(&packet, self.time, self.cpu).and_then(|record| {
-                self.order.admit(self.time)?;
+                self.order.admit(&record)?;
                 Ok(record)
             });
             match record {

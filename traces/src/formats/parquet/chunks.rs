@@ -17,6 +17,8 @@ use crate::input::Input;
 
 /// Page headers are small and read one by one; their data is read apart.
 const HEADER_BUFFER_BYTES: usize = 512;
+/// The most GiB of a temporary copy: a few compressed bytes must not fill the disk.
+const COPY_GIB_MAX: u64 = 1;
 
 /// A Parquet file that can be read anywhere.
 #[derive(Clone)]
@@ -39,7 +41,7 @@ impl Chunks {
         let fail = |error| ReadError::io(path, Place::Whole, error);
         let (file, spooled_bytes) = match plain_file(path).map_err(fail)? {
             Some(file) => (file, None),
-            None => spool(path).map(|(file, bytes)| (file, Some(bytes)))?,
+            None => spool(path, COPY_GIB_MAX << 30).map(|(file, bytes)| (file, Some(bytes)))?,
         };
         let bytes = file.metadata().map_err(fail)?.len();
         let input_bytes = spooled_bytes.unwrap_or(bytes);
@@ -86,8 +88,8 @@ fn plain_file(path: &Path) -> io::Result<Option<File>> {
     Ok(is_plain.then_some(file))
 }
 
-/// A temporary copy of the input, and how many (compressed) bytes that was.
-fn spool(path: &Path) -> Result<(File, u64), ReadError> {
+/// A temporary copy of the input, of at most `bytes_max`, and how many (compressed) bytes that was.
+fn spool(path: &Path, bytes_max: u64) -> Result<(File, u64), ReadError> {
     let mut input = Input::open(path)?;
     if input.head().is_empty() {
         return Err(ReadError::new(path, Place::Whole, Problem::Empty));
@@ -97,7 +99,12 @@ fn spool(path: &Path) -> Result<(File, u64), ReadError> {
     }
     let fail = |error| ReadError::io(path, Place::Whole, error);
     let mut file = tempfile::tempfile().map_err(fail)?;
-    io::copy(&mut input, &mut file).map_err(fail)?;
+    let copied = io::copy(&mut (&mut input).take(bytes_max + 1), &mut file).map_err(fail)?;
+    if copied > bytes_max {
+        let what = format!("the temporary copy of this Parquet file would have more than {COPY_GIB_MAX} GiB");
+        let error = ReadError::malformed(path, Place::Byte(bytes_max), what);
+        return Err(error.remedy("decompress or write it into a file first and name that file"));
+    }
     file.seek(SeekFrom::Start(0)).map_err(fail)?;
     Ok((file, input.consumed_bytes()))
 }
@@ -166,5 +173,18 @@ mod tests {
         for (start, length) in [(13, 4), (0, usize::MAX / 4), (u64::MAX, 4)] {
             assert!(chunks.get_bytes(start, length).is_err(), "{length} at {start}");
         }
+    }
+
+    #[test]
+    fn a_temporary_copy_has_a_bounded_size() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("x.parquet.zst");
+        let bytes = [MAGIC, &[0; 1_000_000]].concat();
+        std::fs::write(&path, zstd::encode_all(&bytes[..], 1).unwrap()).unwrap();
+        let copied = spool(&path, bytes.len() as u64).unwrap().0;
+        assert_eq!(copied.metadata().unwrap().len(), bytes.len() as u64);
+        let error = spool(&path, bytes.len() as u64 - 1).unwrap_err();
+        assert_eq!(error.place, Place::Byte(bytes.len() as u64 - 1));
+        assert!(error.to_string().contains("into a file first"), "{error}");
     }
 }

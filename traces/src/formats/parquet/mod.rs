@@ -26,6 +26,8 @@
 //! | `iocast.extent` | JSON: `records`, `first_arrival_ns`, `last_arrival_ns`, `lba_min_sectors`, `lba_end_sectors` |
 //! | `iocast.checksum` | 64 bits in hexadecimal over every value of every row in order and the texts of `iocast.trace` and `iocast.extent`, so that damage which still decodes is found; not checked where a file has none |
 //!
+//! A page is read if it has at most 4 MiB, compressed and not, so that a small file takes little memory, too.
+//!
 //! Row groups hold at most 65,536 rows, pages are compressed with zstd, times and addresses are
 //! stored as differences (`DELTA_BINARY_PACKED`), the rest by dictionary. The same trace gives the
 //! same bytes. A file that another tool has written anew has lost the metadata and is refused.
@@ -38,6 +40,7 @@
 mod batch;
 mod chunks;
 mod growing;
+mod pages;
 mod reader;
 mod recovery;
 mod table;
@@ -64,7 +67,8 @@ pub const FORMAT: Format = Format {
     summary: "iocast's own format: Apache Parquet, one row per request, with its observed times and the trace's origin",
     units: "ns, 512-byte sectors",
     traps: "Times in ns, addresses and lengths in 512-byte sectors. Layer and clock are those of the trace it was \
-            written from.",
+            written from. Pages of more than 4 MiB are refused, to bound memory, and temporary copies of more than 1 \
+            GiB. A compressed file (`.parquet.gz`) and standard input take such a copy; name a plain file instead.",
     recognises,
     extensions: &["parquet"],
     open,

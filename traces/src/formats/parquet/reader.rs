@@ -6,15 +6,15 @@ use std::sync::Arc;
 
 use ::parquet::column::reader::{ColumnReader, get_column_reader};
 use ::parquet::errors::ParquetError;
-use ::parquet::file::metadata::ParquetMetaData;
-use ::parquet::file::reader::{FileReader, SerializedFileReader};
+use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use ::parquet::schema::types::SchemaDescriptor;
 
 use super::batch::{Batch, Checksum, Column};
 use super::chunks::Chunks;
+use super::pages::BoundedPages;
 use super::{FORMAT, KEY_CHECKSUM, KEY_EXTENT, KEY_SCHEMA_VERSION, KEY_TRACE, SCHEMA_VERSION, StoredExtent, schema};
 use crate::error::{Place, Problem, ReadError};
-use crate::formats::check::{Bad, Order, Takes};
+use crate::formats::check::{Bad, Order, Takes, TimesInOrder};
 use crate::record::Record;
 use crate::request::VmId;
 use crate::trace::{Extent, Losses, ReadOptions, TraceMeta, TraceReader};
@@ -29,7 +29,8 @@ const KEY_SOURCE_FORMAT: &str = "source_format";
 /// Reads a trace in iocast's Parquet format.
 pub struct ParquetReader {
     path: PathBuf,
-    file: SerializedFileReader<Chunks>,
+    chunks: Chunks,
+    metadata: ParquetMetaData,
     meta: TraceMeta,
     losses: Losses,
     /// Those of them that were known from the start.
@@ -42,6 +43,7 @@ pub struct ParquetReader {
     /// The texts of the metadata, which come last in the checksum.
     texts: Vec<String>,
     order: Order,
+    times: TimesInOrder,
     /// How many VMs the rows are of.
     vms: usize,
     /// The one VM whose rows are given, as VM 0.
@@ -74,9 +76,9 @@ impl ParquetReader {
             losses.skip(UNFINISHED);
         }
         let input_bytes = chunks.input_bytes();
-        let file = caught(|| SerializedFileReader::new(chunks));
-        let file = file.map_err(|error| undecodable(path, Place::Whole, &error))?;
-        let footer = Footer::of(path, file.metadata())?;
+        let metadata = caught(|| ParquetMetaDataReader::new().parse_and_finish(&chunks));
+        let metadata = metadata.map_err(|error| undecodable(path, Place::Whole, &error))?;
+        let footer = Footer::of(path, &metadata)?;
         let mut meta = footer.meta;
         if meta.format != FORMAT.name {
             let source = std::mem::replace(&mut meta.format, FORMAT.name.to_owned());
@@ -87,7 +89,8 @@ impl ParquetReader {
         let only = options.device.as_ref().map(|device| only(path, device, &mut meta)).transpose()?;
         Ok(ParquetReader {
             path: path.to_owned(),
-            file,
+            chunks,
+            metadata,
             meta,
             // Damage is found even if some rows are known to be missing.
             known_losses: losses.total(),
@@ -100,6 +103,7 @@ impl ParquetReader {
             checksum: Checksum::new(),
             texts: footer.texts,
             order: Order::default(),
+            times: TimesInOrder::default(),
             group: 0,
             columns: Vec::new(),
             rows_left: 0,
@@ -122,7 +126,7 @@ impl ParquetReader {
         self.batch.clear();
         self.at = 0;
         while self.rows_left == 0 {
-            if self.group == self.file.num_row_groups() {
+            if self.group == self.metadata.num_row_groups() {
                 return Ok(false);
             }
             caught(|| self.open_group()).or_else(|error| self.lose_group(&error))?;
@@ -148,14 +152,13 @@ impl ParquetReader {
     }
 
     fn open_group(&mut self) -> Result<(), ParquetError> {
-        let metadata = self.file.metadata().row_group(self.group);
-        self.rows_left = metadata.num_rows().unsigned_abs();
+        let group = self.metadata.row_group(self.group);
+        self.rows_left = group.num_rows().unsigned_abs();
         self.group += 1;
-        let group = self.file.get_row_group(self.group - 1)?;
         self.columns.clear();
-        for column in 0..group.num_columns() {
-            let descriptor = group.metadata().column(column).column_descr_ptr();
-            self.columns.push(get_column_reader(descriptor, group.get_column_page_reader(column)?));
+        for column in group.columns() {
+            let pages = BoundedPages::new(&self.chunks, column, usize::try_from(self.rows_left)?)?;
+            self.columns.push(get_column_reader(column.column_descr_ptr(), Box::new(pages)));
         }
         Ok(())
     }
@@ -178,7 +181,8 @@ impl ParquetReader {
         self.at += 1;
         self.row += 1;
         let record = self.batch.take(row, self.vms)?;
-        self.order.admit(record.request.arrival)?;
+        self.order.admit(&record)?;
+        self.times.look(&record, Place::Row(self.row - 1), &mut self.losses);
         self.checksum.add(&record);
         Ok(record)
     }
@@ -226,6 +230,7 @@ impl TraceReader for ParquetReader {
             while self.at == self.batch.len() {
                 if !self.refill()? {
                     self.check_whole()?;
+                    self.times.at_end(&self.path, self.lenient, &self.losses)?;
                     return Ok(None);
                 }
             }

@@ -94,7 +94,7 @@ impl Jobs {
     /// As [`Jobs::parse`]; a file that cannot be read.
     pub fn read(path: &Path) -> Result<Jobs, JobError> {
         let name = path.display().to_string();
-        match std::fs::read_to_string(path) {
+        match traces::read_text(path) {
             Ok(text) => Jobs::parse(&name, &text),
             Err(error) => Err(JobError { name, line: None, problem: error.to_string() }),
         }
