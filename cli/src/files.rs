@@ -8,7 +8,6 @@ use anyhow::{Context, Result, bail};
 use traces::whole_file::write_whole;
 
 use crate::error::UsageError;
-use crate::interrupts::remove_unfinished_outputs;
 
 /// The stem of the files' names.
 pub struct Files {
@@ -37,7 +36,6 @@ impl Files {
             there.extend(files.pictures(folder, families)?);
             refuse_existing(&there, "other names with --output")?;
         }
-        remove_unfinished_outputs()?;
         if let Some(ending) = endings.last() {
             files.try_writing(ending)?;
         }
