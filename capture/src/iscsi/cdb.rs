@@ -162,6 +162,18 @@ pub fn descriptors(list: &[u8]) -> impl Iterator<Item = (u64, u32)> + '_ {
     list.chunks_exact(16).map(|one| (number(&one[..8]), number(&one[8..12]) as u32)).filter(|&(_, blocks)| blocks > 0)
 }
 
+/// Whether these bytes are an UNMAP parameter list: its lengths agree, and its reserved fields are zero (SBC-4).
+pub fn is_unmap_list(list: &[u8]) -> bool {
+    let Some((head, descriptors)) = list.split_first_chunk::<8>() else { return false };
+    let bytes = number(&head[2..4]) as usize;
+    let behind = descriptors.get(bytes..).unwrap_or_default();
+    number(&head[..2]) as usize == bytes + 6
+        && bytes.is_multiple_of(16)
+        && bytes <= descriptors.len()
+        && head[4..].iter().chain(behind).all(|&byte| byte == 0)
+        && descriptors[..bytes].chunks_exact(16).all(|one| one[12..].iter().all(|&byte| byte == 0))
+}
+
 /// The number of blocks and the block size in READ CAPACITY's answer; `None` if the answer is cut or invalid.
 pub fn capacity(answer: &[u8], address_bytes: usize) -> Option<(u64, u32)> {
     let last = number(answer.get(..address_bytes)?);

@@ -20,7 +20,7 @@ impl Renamer {
     /// A renamer with this key.
     ///
     /// # Errors
-    /// The key is empty.
+    /// The key is too short.
     pub fn new(key: &[u8]) -> Result<Renamer, AnonymiseError> {
         Ok(Renamer { anonymiser: Anonymiser::new(key)?, known: BTreeMap::new() })
     }
@@ -90,7 +90,8 @@ mod tests {
 
     #[test]
     fn addresses_are_permuted_by_key_and_names_keep_their_length() {
-        let (mut one, mut two) = (Renamer::new(b"one").unwrap(), Renamer::new(b"two").unwrap());
+        let (mut one, mut two) =
+            (Renamer::new(b"one is the first key").unwrap(), Renamer::new(b"two is the other key").unwrap());
         let renamed = |renamer: &mut Renamer, last: u8| {
             let mut address = [10, 0, 0, last];
             renamer.ipv4(&mut address);
@@ -98,7 +99,7 @@ mod tests {
         };
         let all: std::collections::BTreeSet<_> = (0..=255).map(|last| renamed(&mut one, last)).collect();
         assert_eq!(all.len(), 256);
-        assert_eq!(renamed(&mut one, 7), renamed(&mut Renamer::new(b"one").unwrap(), 7));
+        assert_eq!(renamed(&mut one, 7), renamed(&mut Renamer::new(b"one is the first key").unwrap(), 7));
         assert_ne!(renamed(&mut one, 7), renamed(&mut two, 7));
 
         let mut mac = [0x52, 0x54, 0, 0x12, 0x34, 0x56];

@@ -30,7 +30,7 @@ pub struct ScrubCounts {
     pub left_out: u64,
     /// Bytes of payload that were captured.
     pub payload_bytes: u64,
-    /// Captured payload bytes that were kept: headers.
+    /// Captured payload bytes that were kept: headers. All others are zero.
     pub kept_bytes: u64,
     /// TCP checksums that could not be recomputed because the packet was cut; they are zero.
     pub void_checksums: u64,
@@ -201,10 +201,12 @@ impl Scrubber {
         queued_packet.kept.sort_unstable();
         let mut from = payload_at;
         for &(at, bytes) in &queued_packet.kept {
+            let range_end = at + bytes;
             let at = at.max(from);
             queued_packet.bytes[from..at].fill(0);
-            from = from.max(at + bytes);
-            self.counts.kept_bytes += bytes as u64;
+            let end = from.max(range_end);
+            self.counts.kept_bytes += (end - at) as u64;
+            from = end;
         }
         // Padding may follow the segment.
         let end = queued_packet.bytes.len();
@@ -221,11 +223,16 @@ impl Scrubber {
 /// Keeps only the digest keys of a login's text, which readers of the capture need.
 fn keep_digests(text: &mut [u8]) {
     for pair in text.split_mut(|&byte| byte == 0) {
-        if !pair.starts_with(b"HeaderDigest=") && !pair.starts_with(b"DataDigest=") {
+        let offered = pair.strip_prefix(b"HeaderDigest=").or_else(|| pair.strip_prefix(b"DataDigest="));
+        let is_digest = |offer: &[u8]| matches!(offer, b"None" | b"CRC32C");
+        if !offered.is_some_and(|offered| offered.split(|&byte| byte == b',').all(is_digest)) {
             pair.fill(0);
         }
     }
 }
+
+/// The longest key of an authentication whose name stays: `SRP_GROUP`.
+const AUTHENTICATION_KEY_BYTES_MAX: usize = 9;
 
 /// Blanks the authentication in a login's text, and renames initiator and target.
 fn clean(text: &mut [u8], renamer: Option<&Renamer>) {
@@ -266,8 +273,11 @@ fn clean(text: &mut [u8], renamer: Option<&Renamer>) {
                 renamer.name(value);
             }
         } else if !PARAMETERS.contains(&&*key) {
-            // CHAP_N, CHAP_R and every other key that is not known to be harmless.
+            // CHAP_N, CHAP_R and every other key that is not known to be harmless. What is no key at all may be data.
             value.fill(b'x');
+            if !key.starts_with(b"CHAP_") && !key.starts_with(b"SRP_") || key.len() > AUTHENTICATION_KEY_BYTES_MAX {
+                key.fill(b'x');
+            }
         }
     }
 }

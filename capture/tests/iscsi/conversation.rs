@@ -340,15 +340,20 @@ fn data_of(
     decoys::data(fault, known, bytes, random)
 }
 
+/// Parts of a secret that all data hold, also where they imitate a PDU. Nothing else holds them.
+pub const SECRETS: [&[u8; 4]; 2] = [b"#Sec", b"ret!"];
+
 /// Data, some of which imitate a PDU.
 fn payload(random: &mut Xoshiro256PlusPlus, bytes: usize) -> Vec<u8> {
     let mut data = vec![0; bytes];
     random.fill_bytes(&mut data);
+    data.chunks_exact_mut(16).for_each(|part| part[8..].copy_from_slice(&SECRETS.map(|secret| *secret).concat()));
     if random.random_bool(0.3) {
         let mut head = header(1, 0xc1, 0, random.random());
         put(&mut head, 20, 4096);
         put(&mut head, 24, random.random());
         head[32] = 0x28;
+        head[34..38].copy_from_slice(SECRETS[0]);
         head[40] = 8;
         for at in (0..bytes.saturating_sub(48)).step_by(256) {
             data[at..at + 48].copy_from_slice(&head);

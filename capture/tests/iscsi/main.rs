@@ -9,4 +9,5 @@ mod decoys_rejected;
 mod files;
 mod incomplete_captures;
 mod scrub;
+mod scrub_damaged;
 mod session;

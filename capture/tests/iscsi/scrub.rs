@@ -22,7 +22,7 @@ impl Write for SharedBuffer {
     }
 }
 
-fn scrubbed(capture: Vec<u8>, options: ScrubOptions) -> Vec<u8> {
+pub fn scrubbed(capture: Vec<u8>, options: ScrubOptions) -> Vec<u8> {
     let mut reader = PacketReader::from_reader(Path::new("x"), Box::new(Cursor::new(capture)), false).unwrap();
     let out = SharedBuffer::default();
     let mut scrubber = Scrubber::new(PacketWriter::new("x.pcap", Box::new(out.clone())).unwrap(), options);
@@ -86,7 +86,7 @@ fn kept_logins_lose_their_authentication_and_names_are_replaced() {
     let kept = scrubbed(whole.clone(), ScrubOptions { keep_login: true, rename: None });
     assert!(holds(&kept, "InitiatorName=iqn.2026-11.example:vm"));
     assert!(holds(&kept, "CHAP_R=xxxx") && !holds(&kept, "secret"));
-    let rename = Some(Renamer::new(b"key").unwrap());
+    let rename = Some(Renamer::new(b"sixteen bytes ok").unwrap());
     let renamed = scrubbed(whole.clone(), ScrubOptions { keep_login: true, rename });
     assert!(holds(&renamed, "InitiatorName=iqn.") && !holds(&renamed, "example"));
     let requests = |file: Vec<u8>| plain(&analysed(file).0);

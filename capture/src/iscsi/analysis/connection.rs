@@ -141,6 +141,7 @@ impl<K: PacketObserver> StreamSink for DirectionSink<'_, K> {
 impl<K: PacketObserver> PduHandler for DirectionHandler<'_, K> {
     fn header(&mut self, at: PacketRef, header: &Header, shared: &mut ConnectionState) -> PayloadInterest {
         self.number(header);
+        self.tasks.breaks = shared.breaks;
         match pdu::opcode(header) {
             pdu::LOGIN_REQUEST => self.login_request(header),
             pdu::LOGIN_RESPONSE => self.login_response(header, shared),
@@ -149,12 +150,13 @@ impl<K: PacketObserver> PduHandler for DirectionHandler<'_, K> {
         }
     }
 
-    fn data(&mut self, data: &[u8], complete: bool, shared: &mut ConnectionState) {
+    fn data(&mut self, data: &[u8], complete: bool, shared: &mut ConnectionState) -> bool {
         let direction = self.direction.index();
         if std::mem::take(&mut self.login.awaited[direction]) {
-            return self.login_text(data, complete, shared);
+            self.login_text(data, complete, shared);
+            return false;
         }
-        self.tasks.data(direction, data, complete, self.state);
+        self.tasks.data(direction, data, complete, self.state)
     }
 
     fn end(&mut self, at: Option<PacketRef>) {

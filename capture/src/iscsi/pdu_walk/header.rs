@@ -5,6 +5,7 @@ use super::super::digest::crc32c;
 use super::super::pdu::{self, HEADER_BYTES, Header};
 use super::super::reassembly::{PacketRef, StreamChunk};
 use super::super::sequence_numbers::{NumberFit, SequenceNumbers};
+use super::proof::Kept;
 use super::{ConnectionState, HEADER_AND_DIGEST_BYTES, PduHandler, PduWalk, State};
 
 impl PduWalk {
@@ -23,8 +24,9 @@ impl PduWalk {
         {
             let behind = &captured[HEADER_BYTES..];
             if !self.may_follow_unknown_digest(header, shared) {
+                let bytes = [chunk.at.frame, (chunk.offset + at) as u64, HEADER_BYTES as u64];
+                self.proof.keep(bytes, Kept::Header, 1, handler);
                 self.accept(header, chunk.at, behind, shared, handler)?;
-                handler.header_bytes(chunk.at.frame, chunk.offset + at, HEADER_BYTES);
                 return Some(at + HEADER_BYTES);
             }
         }
@@ -39,9 +41,7 @@ impl PduWalk {
             self.part_after_digest_at = chunk.at;
         }
         self.part[self.part_bytes..self.part_bytes + there].copy_from_slice(&captured[..there]);
-        if !self.candidate_is_uncertain() {
-            handler.header_bytes(chunk.at.frame, chunk.offset + at, there);
-        }
+        self.proof.keep([chunk.at.frame, (chunk.offset + at) as u64, there as u64], Kept::Header, 1, handler);
         self.part_bytes += there;
         if there < missing {
             if captured.len() < chunk.length as usize - at {
@@ -117,17 +117,20 @@ impl PduWalk {
         shared: &mut ConnectionState,
         handler: &mut H,
     ) -> Option<()> {
-        let believed = if self.never_lost {
-            pdu::is_possible(header, self.direction)
-        } else {
-            pdu::is_plausible(header, self.direction)
-                && shared.numbers.fit(header, self.direction) != NumberFit::Far
-                && self.candidate.is_none_or(|before| SequenceNumbers::follows(&before.header, header, self.direction))
-        };
+        let fits = pdu::is_plausible(header, self.direction)
+            && shared.numbers.fit(header, self.direction) != NumberFit::Far
+            && self.candidate.is_none_or(|before| SequenceNumbers::follows(&before.header, header, self.direction));
+        let believed = if self.never_lost { pdu::is_possible(header, self.direction) } else { fits };
+        let wrong_digests = self.counts.wrong_digests;
         if !believed || !self.check_digest(header, behind, shared) {
             self.counts.lost_by_content += 1;
             self.lose_boundaries(false, shared, handler);
             return None;
+        }
+        if fits && self.counts.wrong_digests == wrong_digests {
+            self.proof.link(handler);
+        } else {
+            self.proof.break_chain(shared, handler);
         }
         if let Some(before) = self.candidate.take() {
             self.accept_candidate(&before, shared, handler);

@@ -1,10 +1,12 @@
 //! Walks from PDU to PDU along one direction of a connection (RFC 7143), by the lengths in the headers. Data are
 //! skipped and need not have been captured; a header may span packets. If a header lies beyond the snap length or in a
 //! gap, the walk loses the PDU boundaries. It finds them again (`resync`) where a packet begins with a header whose
-//! fields and sequence numbers all fit, and only a header follows its PDU.
+//! fields and sequence numbers all fit, and only a header follows its PDU. Which bytes are certainly no user data is a
+//! stricter question (`proof`).
 
 mod header;
 mod payload;
+mod proof;
 mod resync;
 
 use traces::results::wire::PduFigures;
@@ -12,6 +14,7 @@ use traces::results::wire::PduFigures;
 use super::pdu::{Direction, HEADER_BYTES, Header};
 use super::reassembly::{PacketRef, StreamChunk};
 use super::sequence_numbers::SequenceNumbers;
+use proof::Proof;
 use resync::Candidate;
 
 /// Bytes of a header with its digest.
@@ -35,6 +38,8 @@ pub struct ConnectionState {
     pub digests: Digests,
     /// The connection's sequence numbers.
     pub numbers: SequenceNumbers,
+    /// How often the place in either direction's stream was uncertain.
+    pub breaks: u64,
 }
 
 /// The handler's interest in the rest of a PDU.
@@ -42,7 +47,7 @@ pub struct ConnectionState {
 pub struct PayloadInterest {
     /// The number of data bytes to pass to the handler.
     pub data_bytes: u32,
-    /// Whether these bytes hold no user data.
+    /// Whether these bytes should hold no user data. [`PduHandler::data`] judges them.
     pub no_user_data: bool,
     /// Whether to report the end of the PDU.
     pub notify_end: bool,
@@ -52,8 +57,8 @@ pub struct PayloadInterest {
 pub trait PduHandler {
     /// A PDU whose header begins in the packet `at`.
     fn header(&mut self, at: PacketRef, header: &Header, shared: &mut ConnectionState) -> PayloadInterest;
-    /// The requested data, or its captured part.
-    fn data(&mut self, data: &[u8], complete: bool, shared: &mut ConnectionState);
+    /// The requested data, or its captured part. Returns whether they hold no user data.
+    fn data(&mut self, data: &[u8], complete: bool, shared: &mut ConnectionState) -> bool;
     /// The last byte of the PDU lies in the packet `at`; `None` if it was not captured.
     fn end(&mut self, at: Option<PacketRef>);
     /// These bytes of a packet are a header, or data without user data.
@@ -98,12 +103,15 @@ pub struct PduWalk {
     data_bytes: usize,
     data_no_user_data: bool,
     data_text: bool,
+    /// Whether additional headers follow the PDU's header.
+    has_additional: bool,
     /// Bytes of the digest after the data. They are counted separately, so that a PDU ends with its data whether or not
     /// the digest is known.
     digest_left: u64,
     /// Whether to report the end of the PDU.
     notify_end: bool,
     skipped_packets_in_a_row: u32,
+    proof: Proof,
     /// Counts of PDUs, lost and found boundaries.
     pub counts: PduFigures,
 }
@@ -127,9 +135,11 @@ impl PduWalk {
             data_bytes: 0,
             data_no_user_data: false,
             data_text: false,
+            has_additional: false,
             digest_left: 0,
             notify_end: false,
             skipped_packets_in_a_row: 0,
+            proof: Proof::default(),
             counts: PduFigures::default(),
         }
     }
@@ -139,13 +149,14 @@ impl PduWalk {
         self.finish(shared, handler);
         *self = PduWalk { counts: self.counts, data: std::mem::take(&mut self.data), ..PduWalk::new(self.direction) };
         if opened {
-            (self.state, self.never_lost) = (State::Within(0), true);
+            (self.state, self.never_lost, self.proof) = (State::Within(0), true, Proof::of_opened());
         }
     }
 
     /// `bytes` bytes of the stream were not captured.
     pub fn gap<H: PduHandler>(&mut self, bytes: u32, shared: &mut ConnectionState, handler: &mut H) {
         self.stop_data(shared, handler);
+        self.proof.break_chain(shared, handler);
         if matches!(self.state, State::Within(left) if (1..=u64::from(bytes)).contains(&left)) {
             self.pass_end(None, handler);
         }

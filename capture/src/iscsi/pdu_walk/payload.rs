@@ -2,6 +2,7 @@
 
 use super::super::pdu::{self, Header};
 use super::super::reassembly::{PacketRef, StreamChunk};
+use super::proof::Kept;
 use super::{ConnectionState, Digests, PduHandler, PduWalk, State};
 
 impl PduWalk {
@@ -30,6 +31,7 @@ impl PduWalk {
         let data = pdu::data_bytes(header);
         let digest = if data > 0 && digests.data == Some(true) { 4 } else { 0 };
         self.data_skip = before;
+        self.has_additional = pdu::additional_bytes(header) > 0;
         self.had_data = data > 0;
         self.digest_left = digest;
         self.state = State::Within(u64::from(before) + u64::from(data.next_multiple_of(4)));
@@ -44,10 +46,12 @@ impl PduWalk {
         handler: &mut H,
     ) {
         let skip = (self.data_skip as usize).min(step);
-        if skip > 0 && !self.candidate_is_uncertain() {
-            // Additional headers and the header digest.
+        if skip > 0 {
+            // Additional headers and the header digest. If the length of additional headers is wrong, the next header
+            // does not follow.
             let there = chunk.payload.len().saturating_sub(at).min(skip);
-            handler.header_bytes(chunk.at.frame, chunk.offset + at, there);
+            let bytes = [chunk.at.frame, (chunk.offset + at) as u64, there as u64];
+            self.proof.keep(bytes, Kept::Header, u64::from(self.has_additional), handler);
         }
         self.data_skip -= skip as u32;
         let wanted = (step - skip).min(self.data_left as usize);
@@ -57,17 +61,19 @@ impl PduWalk {
         let from = (at + skip).min(chunk.payload.len());
         let there = &chunk.payload[from..(at + skip + wanted).min(chunk.payload.len())];
         self.data.extend_from_slice(there);
+        let bytes = [chunk.at.frame, (chunk.offset + from) as u64, there.len() as u64];
         if self.data_no_user_data {
-            handler.header_bytes(chunk.at.frame, chunk.offset + from, there.len());
+            self.proof.keep_if_judged(bytes, handler);
         } else if self.data_text && wanted == self.data_bytes && there.len() == wanted {
             // The text is complete in this packet, so that no key or value is cut.
-            handler.login_bytes(chunk.at.frame, chunk.offset + from, there.len());
+            self.proof.keep(bytes, Kept::LoginText, 0, handler);
         }
         self.data_left -= wanted as u32;
         if there.len() < wanted {
             self.stop_data(shared, handler);
         } else if self.data_left == 0 {
-            handler.data(&self.data, true, shared);
+            let harmless = handler.data(&self.data, true, shared);
+            self.proof.judge(harmless, handler);
         }
     }
 
@@ -75,6 +81,7 @@ impl PduWalk {
     pub(super) fn stop_data<H: PduHandler>(&mut self, shared: &mut ConnectionState, handler: &mut H) {
         if std::mem::take(&mut self.data_left) > 0 {
             handler.data(&self.data, false, shared);
+            self.proof.judge(false, handler);
         }
     }
 

@@ -5,6 +5,7 @@
 use super::super::pdu::{self, HEADER_BYTES, Header};
 use super::super::reassembly::{PacketRef, StreamChunk};
 use super::super::sequence_numbers::{NumberFit, SequenceNumbers};
+use super::proof::Kept;
 use super::{ConnectionState, LOST_PACKETS_MAX, PduHandler, PduWalk, State};
 
 /// A candidate: a plausible header at the beginning of a packet. It is accepted if a header follows its PDU, and
@@ -13,7 +14,6 @@ use super::{ConnectionState, LOST_PACKETS_MAX, PduHandler, PduWalk, State};
 pub(super) struct Candidate {
     pub(super) header: Header,
     pub(super) at: PacketRef,
-    pub(super) offset: usize,
     /// Whether the candidate's PDU has ended, and in which packet if that was captured.
     pub(super) ended: Option<Option<PacketRef>>,
     /// Whether its sequence numbers fit. If so, it is also accepted when its PDU ends with a packet, or the following
@@ -51,13 +51,10 @@ impl PduWalk {
         let found_digests = unknown && shared.digests.header.is_some();
         self.counts.found += 1;
         let near = fit == NumberFit::Near;
-        if near {
-            handler.header_bytes(chunk.at.frame, chunk.offset, HEADER_BYTES);
-        } else {
-            handler.held(chunk.at.frame);
-        }
         let StreamChunk { at, offset, .. } = *chunk;
-        self.candidate = Some(Candidate { header: *header, at, offset, ended: None, near, found_digests });
+        self.proof.keep([at.frame, offset as u64, HEADER_BYTES as u64], Kept::Header, 1, handler);
+        self.proof.link(handler);
+        self.candidate = Some(Candidate { header: *header, at, ended: None, near, found_digests });
         (self.data_left, self.notify_end) = (0, false);
         self.enter_pdu(header, shared);
         true
@@ -69,10 +66,6 @@ impl PduWalk {
         shared: &mut ConnectionState,
         handler: &mut H,
     ) {
-        if !found.near {
-            handler.header_bytes(found.at.frame, found.offset, HEADER_BYTES);
-            handler.released(found.at.frame);
-        }
         self.report(&found.header, found.at, shared, handler);
         // Its data have passed already.
         self.stop_data(shared, handler);
@@ -100,11 +93,6 @@ impl PduWalk {
         }
     }
 
-    /// Whether the candidate's bytes are withheld from the observer of headers.
-    pub(super) fn candidate_is_uncertain(&self) -> bool {
-        self.candidate.is_some_and(|candidate| !candidate.near)
-    }
-
     /// Whether the captured part of the next header can be a header.
     pub(super) fn part_may_be_header(&self, shared: &ConnectionState) -> bool {
         let digest = if self.had_data { shared.digests.data } else { shared.digests.header };
@@ -120,14 +108,10 @@ impl PduWalk {
     ) {
         self.stop_data(shared, handler);
         self.decide_candidate(may_be_header, shared, handler);
-        if let Some(found) = self.candidate.take() {
-            if !found.near {
-                handler.released(found.at.frame);
-            }
-            if found.found_digests {
-                shared.digests.header = None;
-            }
+        if self.candidate.take().is_some_and(|found| found.found_digests) {
+            shared.digests.header = None;
         }
+        self.proof.break_chain(shared, handler);
         (self.state, self.never_lost, self.part_bytes, self.skipped_packets_in_a_row) = (State::Lost, false, 0, 0);
         self.digest_left = 0;
     }

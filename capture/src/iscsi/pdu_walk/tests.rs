@@ -15,7 +15,9 @@ impl PduHandler for Reported {
         PayloadInterest { notify_end: true, ..PayloadInterest::default() }
     }
 
-    fn data(&mut self, _data: &[u8], _complete: bool, _shared: &mut ConnectionState) {}
+    fn data(&mut self, _data: &[u8], _complete: bool, _shared: &mut ConnectionState) -> bool {
+        false
+    }
 
     fn end(&mut self, at: Option<PacketRef>) {
         self.ends.extend(at.map(|at| at.frame));
@@ -37,7 +39,7 @@ const NONE: [u32; 0] = [];
 /// Walks packets whose PDU boundaries are lost; `captured` bytes of each were captured.
 fn walked(packets: &[Vec<u8>], captured: usize) -> Reported {
     let digests = Digests { header: Some(false), data: Some(false) };
-    let mut shared = ConnectionState { digests, numbers: SequenceNumbers::default() };
+    let mut shared = ConnectionState { digests, ..ConnectionState::default() };
     // Command 1 has been seen.
     shared.numbers.note(write(1, 0).first_chunk().unwrap(), Direction::ToTarget);
     let (mut walk, mut reported) = (PduWalk::new(Direction::ToTarget), Reported::default());

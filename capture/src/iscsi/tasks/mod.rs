@@ -78,6 +78,8 @@ struct ScsiTask {
     access: CdbRequest,
     /// Whether an UNMAP's list has been read.
     listed: bool,
+    /// [`ConnectionTasks::breaks`] when the command was sent.
+    breaks: u64,
 }
 
 /// Data that are awaited from one direction.
@@ -100,6 +102,9 @@ pub struct ConnectionTasks {
     pub stream: u32,
     /// Its session.
     pub session: Option<usize>,
+    /// How often the place in the connection's streams was uncertain so far. After that another command may have a known
+    /// tag.
+    pub breaks: u64,
     pending: HashMap<u32, ScsiTask>,
     superseded: VecDeque<(u32, ScsiTask)>,
     early: VecDeque<FinalPdu>,
@@ -194,7 +199,9 @@ impl ConnectionTasks {
             return PayloadInterest::default();
         }
         self.awaited[direction] = what;
-        PayloadInterest { data_bytes: bytes, no_user_data: true, notify_end: false }
+        let (AwaitedData::Unmap(tag) | AwaitedData::Capacity(tag)) = what else { return PayloadInterest::default() };
+        let no_user_data = self.pending.get(&tag).is_some_and(|task| task.breaks == self.breaks);
+        PayloadInterest { data_bytes: bytes, no_user_data, notify_end: false }
     }
 
     fn command(&mut self, at: PacketRef, header: &Header, tag: u32, state: &mut WireState) -> PayloadInterest {
@@ -208,7 +215,7 @@ impl ConnectionTasks {
             state.counts.inexpressible += 1;
         }
         let place = unit.and_then(|unit| self.record(at, header, unit, access, state));
-        let task = ScsiTask { frame: at.frame, place, unit, access, listed: false };
+        let task = ScsiTask { frame: at.frame, place, unit, access, listed: false, breaks: self.breaks };
         if let Some(old) = self.pending.insert(tag, task) {
             self.superseded.push_back((tag, old));
             if self.superseded.len() > SUPERSEDED_MAX
@@ -295,20 +302,25 @@ impl ConnectionTasks {
         Some(state.reorder.open(record))
     }
 
-    /// Handles data that were awaited from a direction.
-    pub fn data(&mut self, direction: usize, data: &[u8], complete: bool, state: &mut WireState) {
+    /// Handles data that were awaited from a direction. Returns whether they are what was awaited: addresses and sizes.
+    pub fn data(&mut self, direction: usize, data: &[u8], complete: bool, state: &mut WireState) -> bool {
         match std::mem::take(&mut self.awaited[direction]) {
-            AwaitedData::Nothing => {}
+            AwaitedData::Nothing => false,
             AwaitedData::Capacity(tag) => {
-                if let Some(&ScsiTask { unit: Some(unit), access: CdbRequest::Capacity { address_bytes }, .. }) =
+                let Some(&ScsiTask { unit: Some(unit), access: CdbRequest::Capacity { address_bytes }, .. }) =
                     self.pending.get(&tag)
-                    && let Some((blocks, bytes)) = cdb::capacity(data, address_bytes)
-                {
-                    let unit = state.units.unit(unit);
-                    (unit.block, unit.blocks) = (Some((bytes, true)), Some(blocks));
-                }
+                else {
+                    return false;
+                };
+                let Some((blocks, bytes)) = cdb::capacity(data, address_bytes) else { return false };
+                let unit = state.units.unit(unit);
+                (unit.block, unit.blocks) = (Some((bytes, true)), Some(blocks));
+                complete
             }
-            AwaitedData::Unmap(tag) => self.unmap(tag, data, complete, state),
+            AwaitedData::Unmap(tag) => {
+                self.unmap(tag, data, complete, state);
+                complete && cdb::is_unmap_list(data)
+            }
         }
     }
 
