@@ -96,7 +96,7 @@ pub fn run(arguments: &List) -> Result<()> {
     if !tunables.is_empty() {
         tables.push(Table {
             title: if listed.len() > 1 && listed.iter().any(|entry| entry.is_profile) {
-                "Tunables of the models with their defaults (`iocast list drives NAME` has the values of a profile)"
+                "Tunables of the models with their defaults (iocast list drives NAME has the values of a profile)"
                     .to_owned()
             } else {
                 "Tunables with their defaults".to_owned()

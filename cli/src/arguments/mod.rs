@@ -23,9 +23,12 @@ mod stat;
 mod validate;
 mod workloads;
 
+use std::borrow::Cow;
+
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use traces::printable::printable_lines;
 use traces::results::statistics::STAGES;
 
 pub use calibrate::{Calibrate, DriveCache};
@@ -66,11 +69,11 @@ impl Cli {
     /// is replayed, and a format where a trace is converted or measured.
     pub fn parse_arguments() -> Cli {
         let mut command = Cli::command_line();
-        let matches = command.get_matches_mut();
+        let matches = command.try_get_matches_from_mut(std::env::args_os()).unwrap_or_else(|error| refuse(&error));
         if let Some(problem) = without_effect(&command, &matches) {
-            command.error(ErrorKind::MissingRequiredArgument, problem).exit();
+            refuse(&command.error(ErrorKind::MissingRequiredArgument, problem));
         }
-        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error))
     }
 
     /// The command line, complete with what depends on the subcommand.
@@ -91,6 +94,19 @@ impl Cli {
             .mut_subcommand("stat", also("input_format", "from"))
             .mut_subcommand("stat", |command| command.after_help(stages()));
         examples::explained(command)
+    }
+}
+
+/// Ends the program with help or an error of the command line, in colour where standard error is a terminal. An error
+/// that quotes an argument with characters that a terminal obeys or hides is printed with escapes and without colour.
+fn refuse(error: &clap::Error) -> ! {
+    let text = error.to_string();
+    match printable_lines(text.trim_end()) {
+        Cow::Owned(escaped) if error.use_stderr() => {
+            eprintln!("{escaped}");
+            std::process::exit(error.exit_code())
+        }
+        _ => error.exit(),
     }
 }
 

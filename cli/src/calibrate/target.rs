@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use drive_models::calibration::{CalibrationReads, MeasuredDevice, SimulatedDevice, TraceReads};
+use traces::origin::without_folders;
 use traces::spec::Spec;
 use traces::{Sectors, TraceReader, formats};
 
@@ -55,11 +56,11 @@ impl Source {
         Ok(source)
     }
 
-    /// Its name as the user gave it.
+    /// Its name as the user gave it, without the folders of an absolute path.
     pub fn name(&self) -> String {
         match self {
-            Source::Device(path) | Source::Trace(path) => path.display().to_string(),
-            Source::Model(spec) => spec.to_string(),
+            Source::Device(path) | Source::Trace(path) => without_folders(&path.to_string_lossy()).to_owned(),
+            Source::Model(spec) => spec.without_folders().to_string(),
         }
     }
 
@@ -115,7 +116,7 @@ fn device(path: &Path, arguments: &Calibrate, stop: &Arc<AtomicBool>) -> Result<
         None => notes.extend(block.as_ref().and_then(BlockDevice::remark)),
     }
     Ok(Target {
-        origin: path.display().to_string(),
+        origin: without_folders(&path.to_string_lossy()).to_owned(),
         device: Some(Box::new(opened.device)),
         about,
         notes,

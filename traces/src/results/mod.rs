@@ -82,7 +82,7 @@ pub struct Provenance {
 pub struct TraceProvenance {
     /// The VM's name.
     pub vm: String,
-    /// The file as it was named.
+    /// The file as it was named ([`crate::origin::without_folders`]).
     pub path: String,
     /// SHA-256 of the file, or of a capture's files one after another.
     pub sha256: String,
