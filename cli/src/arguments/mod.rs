@@ -28,7 +28,7 @@ use std::borrow::Cow;
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
-use traces::printable::printable_lines;
+use traces::printable::printable;
 use traces::results::statistics::STAGES;
 
 pub use calibrate::{Calibrate, DriveCache};
@@ -100,14 +100,13 @@ impl Cli {
 /// Ends the program with help or an error of the command line, in colour where standard error is a terminal. An error
 /// that quotes an argument with characters that a terminal obeys or hides is printed with escapes and without colour.
 fn refuse(error: &clap::Error) -> ! {
-    let text = error.to_string();
-    match printable_lines(text.trim_end()) {
-        Cow::Owned(escaped) if error.use_stderr() => {
-            eprintln!("{escaped}");
-            std::process::exit(error.exit_code())
-        }
-        _ => error.exit(),
+    // The text with colours cannot be asked: they are such characters themselves.
+    let is_unsafe = |argument: std::ffi::OsString| matches!(printable(&argument.to_string_lossy()), Cow::Owned(_));
+    if error.use_stderr() && std::env::args_os().any(is_unsafe) {
+        eprintln!("{}", error.to_string().trim_end());
+        std::process::exit(error.exit_code());
     }
+    error.exit()
 }
 
 /// Options of subcommands that have an effect only with one of others. Their defaults count as not given, which the

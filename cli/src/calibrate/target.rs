@@ -56,8 +56,16 @@ impl Source {
         Ok(source)
     }
 
-    /// Its name as the user gave it, without the folders of an absolute path.
+    /// Its name as the user gave it.
     pub fn name(&self) -> String {
+        match self {
+            Source::Device(path) | Source::Trace(path) => path.display().to_string(),
+            Source::Model(spec) => spec.to_string(),
+        }
+    }
+
+    /// Its name in a result: without the folders of an absolute path.
+    pub fn origin(&self) -> String {
         match self {
             Source::Device(path) | Source::Trace(path) => without_folders(&path.to_string_lossy()).to_owned(),
             Source::Model(spec) => spec.without_folders().to_string(),

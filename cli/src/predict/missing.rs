@@ -1,6 +1,7 @@
 //! What a forecast lacks: questions to the user, each with the option that answers it and what is assumed without it.
 
 use predictors::{Outcomes, ranked};
+use traces::origin::without_folders;
 use traces::results::isolation::{Footprint, IsolationProfile};
 use traces::results::prediction::Outcome;
 use traces::{Nanos, Sectors};
@@ -76,8 +77,9 @@ fn example(inputs: &[VmInput], ranges: &[Option<(u64, u64)>]) -> String {
     let mut place = 0u64;
     let mut arguments = Vec::new();
     for (input, range) in inputs.iter().zip(ranges) {
-        let (path, name) = (input.named.path.display(), &input.named.name);
-        let path = if input.given { format!("{name}={path}") } else { path.to_string() };
+        let (path, name) = (input.named.path.to_string_lossy(), &input.named.name);
+        let path = without_folders(&path);
+        let path = if input.given { format!("{name}={path}") } else { path.to_owned() };
         let given = input.named.place.map(Sectors::count);
         if input.is_profile() {
             continue;
