@@ -172,11 +172,10 @@ impl Anonymiser {
     pub fn record(&mut self, record: &Record) -> Result<Record, AnonymiseError> {
         let mut anonymous = *record;
         let zero = *self.zero.get_or_insert(record.request.arrival);
-        let since_zero = |time: Timestamp| Timestamp::from_ns(time.saturating_since(zero).as_ns());
-        anonymous.request.arrival = since_zero(record.request.arrival);
-        let observed = &mut anonymous.observed;
-        for time in [&mut observed.inserted, &mut observed.issued, &mut observed.completed] {
-            *time = time.map(since_zero);
+        let (request, observed) = (&mut anonymous.request, &mut anonymous.observed);
+        let times = [&mut observed.inserted, &mut observed.issued, &mut observed.completed];
+        for time in times.into_iter().flatten().chain([&mut request.arrival]) {
+            *time = Timestamp::from_ns(time.saturating_since(zero).as_ns());
         }
         let request = &mut anonymous.request;
         let stream = request.stream.0;
