@@ -153,10 +153,12 @@ impl Generated {
             let settings = workload.settings.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
             let mut sha256 = BTreeMap::new();
             for file in files {
-                sha256.insert(
-                    without_folders(&file.to_string_lossy()).to_owned(),
-                    traces::input::digest(std::slice::from_ref(file))?,
-                );
+                let mut name = without_folders(&file.to_string_lossy()).to_owned();
+                // Files of one name in two folders.
+                while sha256.contains_key(&name) {
+                    name.push('\'');
+                }
+                sha256.insert(name, traces::input::digest(std::slice::from_ref(file))?);
             }
             Ok(WorkloadProvenance {
                 vm: guest.name.clone(),

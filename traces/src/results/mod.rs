@@ -140,7 +140,8 @@ pub struct WorkloadProvenance {
     pub journal: bool,
     /// The seed of this VM, which that of the run gives.
     pub seed: u64,
-    /// SHA-256 of the files that say what it does, by path: a description, a job file.
+    /// SHA-256 of the files that say what it does, by path ([`crate::origin::without_folders`]): a description, a job
+    /// file.
     pub sha256: BTreeMap<String, String>,
 }
 
