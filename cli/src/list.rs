@@ -6,7 +6,8 @@ use replay::stack::{LAYER_SETTINGS, PRESETS};
 use schedulers::SCHEDULERS;
 use schedulers::registry::ALIASES;
 use serde::Serialize;
-use traces::formats::FORMATS;
+use traces::Timestamp;
+use traces::formats::{FORMATS, IMPOSSIBLE_PERCENT_MAX};
 use traces::spec::{SpecError, Tunable, nearest};
 use workloads::programs;
 use workloads::programs::description;
@@ -96,7 +97,7 @@ pub fn run(arguments: &List) -> Result<()> {
     if !tunables.is_empty() {
         tables.push(Table {
             title: if listed.len() > 1 && listed.iter().any(|entry| entry.is_profile) {
-                "Tunables of the models with their defaults (`iocast list drives NAME` has the values of a profile)"
+                "Tunables of the models with their defaults (iocast list drives NAME has the values of a profile)"
                     .to_owned()
             } else {
                 "Tunables with their defaults".to_owned()
@@ -328,20 +329,25 @@ fn formats(arguments: &List) -> Result<()> {
     let formats = chosen(FORMATS.iter().map(listed).collect(), arguments, |format: &ListedFormat| format.name)?;
     match arguments.output_format {
         OutputFormat::Json => print_json(&formats),
-        OutputFormat::Markdown => print(&format!("{}\n{RULES}\n", markdown(&formats))),
+        OutputFormat::Markdown => print(&format!("{}\n{}\n", markdown(&formats), rules())),
         OutputFormat::Table => {
             let width = usize::from(terminal_width().unwrap_or(WIDTH)).min(WIDTH_MAX);
             let blocks: Vec<String> = formats.iter().map(|format| block(format, width)).collect();
-            print(&format!("Trace formats\n\n{}\n{}", blocks.join("\n"), wrapped(String::new(), 0, RULES, width)))
+            print(&format!("Trace formats\n\n{}\n{}", blocks.join("\n"), wrapped(String::new(), 0, &rules(), width)))
         }
     }
 }
 
 /// The rules that hold for traces of every format.
-const RULES: &str = "Of every format: times are at most 146 years (2^62 ns) after the zero of the trace. If more than \
-                     1 % of the requests have times in an impossible order (completed before issued, say), that is an \
-                     error; with --lenient, and up to 1 %, they are counted, and the times between such events are \
-                     left out. A trace of which no request can be read is an error, also with --lenient.";
+fn rules() -> String {
+    format!(
+        "Of every format: times are at most {} after the zero of the trace. If more than {IMPOSSIBLE_PERCENT_MAX} % of \
+         the requests have times in an impossible order (completed before issued, say), that is an error; with \
+         --lenient, and up to {IMPOSSIBLE_PERCENT_MAX} %, they are counted, and the times between such events are left \
+         out. A trace of which no request can be read is an error, also with --lenient.",
+        Timestamp::TRACE_MAX_TEXT
+    )
+}
 
 /// Width of the text without a terminal, and the greatest width with one, in columns.
 const WIDTH: u16 = 80;

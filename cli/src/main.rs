@@ -1,11 +1,11 @@
 //! `iocast`: measure, replay and compare block I/O.
 
-/// Prints a line on standard error, in the place of the standard library's macro, which panics if nobody reads there. The
-/// exit code must not depend on that.
+/// Prints a message on standard error, in the place of the standard library's macro. That one panics if nobody reads
+/// there, but the exit code must not depend on that. Names in the message are made safe to show.
 macro_rules! eprintln {
     ($($text:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($text)*);
+        let _ = writeln!(std::io::stderr(), "{}", $crate::output::message(&format!($($text)*)));
     }};
 }
 
@@ -32,6 +32,7 @@ mod replay;
 mod replay_source;
 mod reproduce;
 mod scheduling;
+mod secret_key;
 mod serve;
 mod shell;
 mod stat;

@@ -1,5 +1,9 @@
-//! Tables for people: as text, fitted to the terminal, or as Markdown.
+//! What people read: tables and sentences as text, fitted to the terminal, or as Markdown; messages on standard error.
+//!
+//! Names in them may come from anyone who could run a process or name a file on a recorded host. So everything that is
+//! printed passes [`traces::printable`] here, and Markdown loses its meaning in cells and sentences.
 
+use std::borrow::Cow;
 use std::io::{self, Write};
 use std::ops::Range;
 
@@ -9,6 +13,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets
 use serde::Serialize;
 use traces::WriteError;
 use traces::error::WriteProblem;
+use traces::printable::{printable, printable_json, printable_lines};
 
 use crate::output_format::OutputFormat;
 use crate::units::ABSENT;
@@ -34,6 +39,37 @@ impl Table {
 
     /// Renders like [`Table::render`], for a terminal of `width` columns.
     pub fn render_within(&self, format: OutputFormat, width: usize) -> String {
+        self.escaped(format).render_escaped(format, width)
+    }
+
+    /// Renders like [`Table::render_within`], with text cells and the headings of numbers broken between words so that
+    /// they have at most so many columns. Markdown breaks nothing.
+    pub fn render_broken(&self, format: OutputFormat, width: usize, text_max: usize, heading_max: usize) -> String {
+        let mut table = self.escaped(format);
+        if format != OutputFormat::Markdown {
+            let broken = |cell: &mut String, max| *cell = wrapped(cell, max).trim_end().to_owned();
+            table
+                .rows
+                .iter_mut()
+                .flat_map(|row| row.iter_mut().take(self.text_columns))
+                .for_each(|cell| broken(cell, text_max));
+            table.header.iter_mut().skip(self.text_columns).for_each(|cell| broken(cell, heading_max));
+        }
+        table.render_escaped(format, width)
+    }
+
+    /// The table with texts that are safe to show and break no line and no cell.
+    fn escaped(&self, format: OutputFormat) -> Table {
+        let cells = |row: &Vec<String>| row.iter().map(|cell| line(cell, format)).collect();
+        Table {
+            title: line(&self.title, format),
+            header: cells(&self.header),
+            rows: self.rows.iter().map(cells).collect(),
+            text_columns: self.text_columns,
+        }
+    }
+
+    fn render_escaped(&self, format: OutputFormat, width: usize) -> String {
         if format == OutputFormat::Markdown {
             let mut table = self.of_columns(&(0..self.header.len()).collect::<Vec<usize>>());
             table.load_style(presets::ASCII_MARKDOWN);
@@ -121,19 +157,56 @@ pub fn wrapped(text: &str, width: usize) -> String {
     lines
 }
 
+/// `text` in one line that is safe to show; in Markdown, nothing in it is markup.
+pub fn line(text: &str, format: OutputFormat) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in printable(text).chars() {
+        if format == OutputFormat::Markdown && matches!(character, '\\' | '|' | '`' | '<' | '[') {
+            line.push('\\');
+        }
+        line.push(character);
+    }
+    line
+}
+
+/// `text` as lines of a paragraph: one in Markdown, else as many as the terminal's width asks for.
+pub fn sentence(text: &str, format: OutputFormat) -> String {
+    match format {
+        OutputFormat::Markdown => format!("{}\n", line(text, format)),
+        _ => wrapped(&line(text, format), width()),
+    }
+}
+
 /// States the files that were written, below a table; nothing in other formats or without files.
 pub fn written(files: &[String], format: OutputFormat) -> String {
     if files.is_empty() || format != OutputFormat::Table {
         return String::new();
     }
-    format!("\n{}", wrapped(&format!("Written: {}", files.join(", ")), width()))
+    format!("\n{}", sentence(&format!("Written: {}", files.join(", ")), format))
 }
 
-/// Prints to standard output.
+/// Prints to standard output, with escapes for characters that a terminal obeys or hides.
 ///
 /// # Errors
 /// An error of the operating system, such as a closed pipe.
 pub fn print(text: &str) -> Result<()> {
+    print_as_it_is(&printable_lines(text))
+}
+
+/// A message as it is printed on standard error. It may have several lines, but a name in it cannot begin a line as if
+/// it were a message of its own: all lines but the first are indented.
+pub fn message(text: &str) -> Cow<'_, str> {
+    match printable_lines(text) {
+        lines if lines.lines().skip(1).all(|line| line.is_empty() || line.starts_with(' ')) => lines,
+        lines => Cow::Owned(lines.replace('\n', "\n  ")),
+    }
+}
+
+/// Prints text of the program itself to standard output.
+///
+/// # Errors
+/// As [`print()`].
+pub fn print_as_it_is(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
     out.write_all(text.as_bytes())?;
     out.flush()?;
@@ -147,7 +220,7 @@ pub fn print(text: &str) -> Result<()> {
 pub fn print_json(value: &impl Serialize) -> Result<()> {
     let mut text = serde_json::to_string_pretty(value)?;
     text.push('\n');
-    print(&text)
+    print_as_it_is(&printable_json(&text))
 }
 
 /// Whether the error is a closed pipe on standard output, as with `iocast … | head`.

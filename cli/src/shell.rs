@@ -18,7 +18,7 @@ const PROGRAM: &str = "iocast";
 pub fn completions(arguments: &arguments::Completions) -> Result<()> {
     let mut script = Vec::new();
     clap_complete::generate(arguments.shell, &mut Cli::command_line(), PROGRAM, &mut script);
-    output::print(&String::from_utf8(script)?)
+    output::print_as_it_is(&String::from_utf8(script)?)
 }
 
 pub fn man(arguments: &arguments::Man) -> Result<()> {
@@ -30,7 +30,7 @@ pub fn man(arguments: &arguments::Man) -> Result<()> {
         }
         None => {
             let words: Vec<&str> = arguments.subcommand.iter().flat_map(|word| word.split_whitespace()).collect();
-            output::print(&page(find(&command, &words)?)?)
+            output::print_as_it_is(&page(find(&command, &words)?)?)
         }
     }
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use anyhow::Result;
 use replay::sources::{AddressMap, Mapping, TimeWindow, VmTrace};
 use traces::input::is_reopenable;
+use traces::origin::without_folders;
 use traces::quantity::parse_sectors;
 use traces::results::TraceProvenance;
 use traces::trace::{Extent, ReadOptions};
@@ -97,7 +98,7 @@ impl Vm {
     pub fn provenance(&self, read: &replay::sources::TraceRead) -> TraceProvenance {
         TraceProvenance {
             vm: self.name.clone(),
-            path: self.path.display().to_string(),
+            path: without_folders(&self.path.to_string_lossy()).to_owned(),
             sha256: self.sha256.clone(),
             format: self.format.name.to_owned(),
             addresses: describe(self.map),

@@ -105,7 +105,9 @@ fn anonymised_trace_holds_no_names_and_keeps_distances_within_regions() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("anonymous.parquet").display().to_string();
     let mail = sample("mail.parquet").display().to_string();
-    convert(&[&mail, &out, "--anonymise", "secret"]);
+    let key = folder.path().join("key").display().to_string();
+    std::fs::write(&key, "a secret of 16 bytes or more\n").unwrap();
+    convert(&[&mail, &out, "--anonymise", &key]);
     let bytes = std::fs::read(&out).unwrap();
     let original = std::fs::read(&mail).unwrap();
     for name in ["kworker", "jbd2", "mail"] {
@@ -117,8 +119,72 @@ fn anonymised_trace_holds_no_names_and_keeps_distances_within_regions() {
     assert_eq!(figures(&out, &[])[0]["all"], figures(&mail, &[])[0]["all"]);
 
     let moved = folder.path().join("moved.parquet").display().to_string();
-    convert(&[&mail, &moved, "--anonymise", "secret", "--anonymise-lba"]);
+    convert(&[&mail, &moved, "--anonymise", &key, "--anonymise-lba"]);
     assert_eq!(figures(&moved, &["--map", "scale"])[0]["all"]["requests"], figures(&mail, &[])[0]["all"]["requests"]);
+}
+
+#[test]
+fn an_anonymised_trace_begins_at_zero_and_has_no_date_whatever_its_clock_counts_from() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let (fiu, csv, key) = (path("day.fiu"), path("day.csv"), path("key"));
+    std::fs::write(&key, "a secret of 16 bytes or more\n").unwrap();
+    // Both in nanoseconds since 1970.
+    std::fs::write(
+        &fiu,
+        "1226000000000000000 7 mail 8 8 W 6 0 00112233445566778899aabbccddeeff\n1226000000000000500 7 mail 16 8 R 6 0\n",
+    )
+    .unwrap();
+    convert(&[&fiu, &csv]);
+    assert!(std::fs::read_to_string(&csv).unwrap().contains("\n1226000000000000500,"));
+    for input in [&fiu, &csv] {
+        let (plain, parquet) = (path("shared.csv"), path("shared.parquet"));
+        convert(&[input, &plain, "--anonymise", &key, "--force"]);
+        let text = std::fs::read_to_string(&plain).unwrap();
+        let arrivals: Vec<&str> = text.lines().skip(1).map(|line| line.split(',').next().unwrap()).collect();
+        assert_eq!(arrivals, ["0", "500"], "{text}");
+        convert(&[input, &parquet, "--anonymise", &key, "--force"]);
+        let statistics = String::from_utf8(iocast(&["stat", &parquet, "--output-format=json"]).stdout).unwrap();
+        assert!(!statistics.contains("12260000000"), "{statistics}");
+        assert!(statistics.contains("\"zero_unix_ns\": null"), "{statistics}");
+    }
+}
+
+#[test]
+fn a_key_comes_from_a_file_or_standard_input_and_has_16_bytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).display().to_string();
+    let mail = sample("mail.parquet").display().to_string();
+    let anonymised = |key: &str, input: &str| {
+        let arguments = ["convert", &mail, &path("out.parquet"), "--force", "--limit", "9", "--anonymise", key];
+        let output = Command::cargo_bin("iocast").unwrap().args(arguments).write_stdin(input).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap(), std::fs::read(path("out.parquet")).ok())
+    };
+    // The message does not repeat what may be the key.
+    for literal in ["a literal secret of many bytes", "short"] {
+        let (code, said, written) = anonymised(literal, "");
+        assert_eq!((code, written), (Some(2), None), "{said}");
+        assert!(!said.contains(literal) && said.contains("put the key into a file"), "{said}");
+    }
+    for (name, key, expected) in [
+        ("empty", "", "has 0 bytes"),
+        ("short", "15 bytes only..\n", "has 15 bytes, but needs 16"),
+        ("long", &"x".repeat(100_000), "no key"),
+    ] {
+        std::fs::write(path(name), key).unwrap();
+        let (code, said, written) = anonymised(&path(name), "");
+        assert_eq!((code, written), (Some(2), None), "{said}");
+        assert!(said.contains(expected) && said.contains(&path(name)), "{said}");
+    }
+    assert_eq!(anonymised("-", "short").0, Some(2));
+    std::fs::write(path("key"), "16 bytes exactly\n").unwrap();
+    let (of_file, of_input) = (anonymised(&path("key"), ""), anonymised("-", "16 bytes exactly"));
+    assert_eq!(of_file.0, Some(0), "{}", of_file.1);
+    assert_eq!(of_file.2, of_input.2);
+    let both = ["convert", "-", &path("other.parquet"), "--anonymise", "-"];
+    let output = Command::cargo_bin("iocast").unwrap().args(both).write_stdin("16 bytes exactly").output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains("cannot come from one pipe"));
 }
 
 /// A conversion from standard input that has begun to write `out`, and waits for more records.

@@ -60,7 +60,7 @@ fn unreadable_inputs_and_contradictory_arguments_are_refused() {
         (
             &["capture", "scrub", &path("a.pcap"), &path("b.pcap"), "--rename-key", &path("empty-key")],
             2,
-            "the key is empty",
+            "the key has 0 bytes",
         ),
     ];
     for (arguments, code, message) in cases {

@@ -24,7 +24,7 @@ fn runnable(readme: &str) -> Vec<String> {
             needs = false;
         } else if in_block {
             needs |= line.contains(NEEDS);
-            let is_command = ["iocast ", "cp ", "cd "].iter().any(|start| line.starts_with(start));
+            let is_command = ["iocast ", "cp ", "cd ", "(umask "].iter().any(|start| line.starts_with(start));
             if is_command && !needs {
                 lines.push(line.to_owned());
             }

@@ -172,7 +172,7 @@ fn result_names_the_guests_of_descriptions_and_job_files() {
     let result = compare(&[&job], &["--limit", "100"]);
     let guest = &result["provenance"]["workloads"][0];
     assert_eq!((guest["vm"].as_str(), guest["workload"]["model"].as_str()), (Some("mixed"), Some("fio")));
-    assert_eq!(guest["sha256"][&job].as_str().unwrap().len(), 64);
+    assert_eq!(guest["sha256"]["mixed.fio"].as_str().unwrap().len(), 64);
     let guests = "summary = \"two\"\nsource = \"a test\"\n[[guest]]\nname = \"one\"\nworkload = \"dd:size=4m\"\n\
                   capacity = \"1g\"\ncache = \"0\"\n[[guest]]\nname = \"two\"\nworkload = \"dd:size=4m\"\ncopies = 2\n\
                   capacity = \"2g\"\ncache = \"8m\"\n";

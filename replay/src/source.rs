@@ -58,9 +58,10 @@ pub enum ReplayError {
     },
     /// A scaled arrival lies beyond the range of times.
     #[error(
-        "{}: its arrival at {arrival} would be more than 146 years (2^62 ns) after the first with scaled times; \
-         choose a smaller F for --pacing scaled=F",
-        trace.display()
+        "{}: its arrival at {arrival} would be more than {} after the first with scaled times; choose a smaller F for \
+         --pacing scaled=F",
+        trace.display(),
+        Timestamp::TRACE_MAX_TEXT
     )]
     BeyondTime {
         /// The trace.

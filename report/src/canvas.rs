@@ -7,6 +7,7 @@ use plotters::element::Text;
 use plotters::prelude::{BLACK, BitMapBackend, DrawingArea, DrawingBackend, IntoDrawingArea, SVGBackend, WHITE};
 use plotters::style::text_anchor::{HPos, Pos, VPos};
 use plotters::style::{FontStyle, IntoFont, TextStyle, register_font};
+use traces::printable::printable_lines;
 
 /// Regular, for all text.
 pub(crate) static TYPEFACE: &[u8] = include_bytes!("../fonts/Roboto-Regular.ttf");
@@ -73,14 +74,14 @@ pub trait Drawing {
     /// Nothing to draw, or an error of the drawing library.
     fn draw<B: Canvas>(&self, area: &DrawingArea<B, Shift>) -> Result<(), PictureError>;
 
-    /// The drawing as an SVG file.
+    /// The drawing as an SVG file. Control characters in names, which XML does not allow, become escapes.
     ///
     /// # Errors
     /// As [`Drawing::draw`].
     fn svg(&self, size: Size) -> Result<String, PictureError> {
         let mut text = String::new();
         paint(self, SVGBackend::with_string(&mut text, (size.width, size.height)))?;
-        Ok(text)
+        Ok(printable_lines(&text).into_owned())
     }
 
     /// The drawing as a PNG file.

@@ -101,7 +101,7 @@ impl Accounts {
         meta.streams = (0..self.connections).map(|number| (number, connection_name(number))).collect();
         let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
         add("captured_by", format!("{} serve", report.program));
-        add("drive", parts.description.drive.to_string());
+        add("drive", parts.description.drive.without_folders().to_string());
         add("scheduler", parts.description.scheduler.to_string());
         add("times", "completed is the drive's own time; replies were later by the lateness".to_owned());
         add("lost_events", "0".to_owned());

@@ -2,6 +2,7 @@
 //! fit one another.
 
 use drive_models::DriveError;
+use traces::origin::without_folders;
 use traces::results::Part;
 use traces::spec::{Settings, SpecError};
 use traces::{Lba, Sectors, WriteError};
@@ -115,7 +116,7 @@ pub fn check(description: Description) -> Result<Checked, ServeError> {
     let exports = fits(&description, &built.name, image.length(), capacity)?;
     let mut drive = part(&built.name, built.model.name, &built.settings);
     let parts = built.description.parts().iter();
-    drive.settings.extend(parts.map(|part| (part.name.to_owned(), part.spec.to_string())));
+    drive.settings.extend(parts.map(|part| (part.name.to_owned(), part.spec.without_folders().to_string())));
     let simulated = SimulatedDrive::new(built.drive, scheduler.scheduler, description.depth);
     let rotational = built.model.is_rotational;
     let scheduler = part(&description.scheduler.name, scheduler.entry.name, &scheduler.settings);
@@ -160,5 +161,5 @@ fn checked_exports(given: &[Export], image: Sectors) -> Result<Vec<Export>, Serv
 
 fn part(name: &str, model: &str, settings: &Settings) -> Part {
     let settings = settings.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
-    Part { name: name.to_owned(), model: model.to_owned(), settings }
+    Part { name: without_folders(name).to_owned(), model: model.to_owned(), settings }
 }

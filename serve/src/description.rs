@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use traces::origin::without_folders;
 use traces::quantity::{QuantityError, parse_sectors};
 use traces::spec::Spec;
 use traces::{Lba, Sectors};
@@ -125,11 +126,11 @@ impl Description {
         }
     }
 
-    /// Every setting that has an effect on the times, by name.
+    /// Every setting that has an effect on the times, by name; files without the folders of this host.
     pub fn options(&self) -> BTreeMap<String, String> {
         let image = match &self.image {
             ImageSource::Memory(length) => format!("memory:{}", length.bytes()),
-            ImageSource::Path(path) => path.display().to_string(),
+            ImageSource::Path(path) => without_folders(&path.to_string_lossy()).to_owned(),
         };
         let place = match self.placement {
             ImagePlacement::At(lba) => Sectors::new(lba.sector()).bytes().to_string(),
@@ -159,12 +160,12 @@ mod tests {
             exports: vec!["mail@0:1g".parse().unwrap(), "a@b@1g:512".parse().unwrap()],
             vm_by: VmBy::Connection,
             log: Some("/tmp/log.parquet".into()),
-            ..Description::new("linear".parse().unwrap(), ImageSource::Path("/tmp/x=y".into()))
+            ..Description::new("linear".parse().unwrap(), ImageSource::Path("/home/alice/x=y".into()))
         };
         let text = |description: &Description| -> Vec<String> {
             description.options().iter().map(|(key, value)| format!("{key}={value}")).collect()
         };
-        let all = ["depth=4", "export=mail@0:1073741824 a@b@1073741824:512", "image=/tmp/x=y", "place=1048576"];
+        let all = ["depth=4", "export=mail@0:1073741824 a@b@1073741824:512", "image=x=y", "place=1048576"];
         assert_eq!(text(&described), [&all[..], &["vm-by-connection=on"]].concat());
         let spread = Description {
             placement: ImagePlacement::Spread,

@@ -11,6 +11,8 @@ pub mod events;
 pub mod formats;
 pub mod in_memory;
 pub mod input;
+pub mod origin;
+pub mod printable;
 pub mod quantity;
 pub mod random;
 pub mod record;

@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 use std::str::FromStr;
 
+use crate::origin::without_folders;
 use crate::quantity::{parse_bytes, parse_nanos, parse_thousandths};
 use crate::units::Nanos;
 
@@ -160,6 +161,14 @@ pub struct Spec {
     pub name: String,
     /// Tunables and values, in the order given.
     pub given: Vec<(String, String)>,
+}
+
+impl Spec {
+    /// The same part, with the files that describe it named without their folders: what a result says of it.
+    pub fn without_folders(&self) -> Spec {
+        let named = |(name, value): &(String, String)| (name.clone(), without_folders(value).to_owned());
+        Spec { name: without_folders(&self.name).to_owned(), given: self.given.iter().map(named).collect() }
+    }
 }
 
 impl std::fmt::Display for Spec {

@@ -39,6 +39,8 @@ impl Timestamp {
     /// The last time that a trace may hold: 2^62 − 1 ns, 146 years after the clock's zero. Three times as much is left
     /// above it for the times that a replay adds.
     pub const TRACE_MAX: Timestamp = Timestamp(u64::MAX >> 2);
+    /// [`Timestamp::TRACE_MAX`] as messages have it.
+    pub const TRACE_MAX_TEXT: &str = "146 years (2^62 ns)";
 
     /// The point `ns` nanoseconds after the clock's zero.
     pub const fn from_ns(ns: u64) -> Self {
@@ -290,6 +292,13 @@ mod tests {
         assert_eq!(Timestamp::from_ns(1_005).since(start), Nanos::from_us(1));
         assert_eq!(start.checked_since(Timestamp::from_ns(6)), None);
         assert_eq!(start.saturating_since(Timestamp::from_ns(6)), Nanos::ZERO);
+    }
+
+    #[test]
+    fn last_time_of_a_trace_is_described_as_it_is() {
+        let years = Timestamp::TRACE_MAX.as_ns() / (365 * 86_400 + 86_400 / 4) / 1_000_000_000;
+        let bits = u64::BITS - Timestamp::TRACE_MAX.as_ns().leading_zeros();
+        assert_eq!(Timestamp::TRACE_MAX_TEXT, format!("{years} years (2^{bits} ns)"));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The image that VMs boot: Debian's kernel for VMs and a small initramfs. A script builds it once; it needs no root.
 
-use std::fs::File;
+use std::fs::{File, Permissions, set_permissions};
 use std::hash::Hasher;
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Duration;
@@ -43,6 +44,10 @@ impl GuestImage {
             std::fs::write(&script, BUILD_SCRIPT).map_err(LabError::io(&script))?;
             let printed = run(Command::new("sh").arg(&script).arg(&folder))?;
             std::fs::write(&version, printed.lines().last().unwrap_or_default()).map_err(LabError::io(&version))?;
+        }
+        for file in [KERNEL, INITRAMFS].map(|name| folder.join(name)) {
+            // QEMU may be another user. Debian's files are no secret.
+            set_permissions(&file, Permissions::from_mode(0o644)).map_err(LabError::io(&file))?;
         }
         Ok(GuestImage {
             kernel: folder.join(KERNEL),
@@ -110,10 +115,17 @@ mod tests {
         std::fs::write(cache.path().join("version"), "5.10").unwrap();
         assert!(!GuestImage::is_built(cache.path()));
         std::fs::write(folder.join("version"), "6.1").unwrap();
+        for name in [KERNEL, INITRAMFS] {
+            std::fs::write(folder.join(name), "").unwrap();
+            set_permissions(folder.join(name), Permissions::from_mode(0o600)).unwrap();
+        }
         assert!(GuestImage::is_built(cache.path()));
         let image = GuestImage::build(cache.path()).unwrap();
         assert_eq!((image.kernel, image.initramfs), (folder.join("vmlinuz"), folder.join("initramfs.cpio")));
         assert_eq!(image.version, "6.1");
+        for name in [KERNEL, INITRAMFS] {
+            assert_eq!(std::fs::metadata(folder.join(name)).unwrap().permissions().mode() & 0o777, 0o644, "{name}");
+        }
     }
 
     #[test]

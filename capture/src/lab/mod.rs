@@ -26,6 +26,7 @@ use traces::error::{ReadError, WriteError};
 
 pub use image::GuestImage;
 pub use plan::{Accelerator, LabGroup, Plan, PlannedLun, PlannedVm, Together, TogetherName, Transport};
+pub use qemu::KvmAccess;
 pub use results::doubts;
 pub use run::{Lab, LabProgress, run};
 pub use sandbox::{check_namespaces, enter, is_entered};

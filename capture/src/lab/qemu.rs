@@ -25,10 +25,8 @@ const PROGRAM: &str = "qemu-system-x86_64";
 const NOBODY: &str = "65534";
 /// What QEMU's filter of system calls denies.
 const DENIED: &str = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny";
-/// The device that KVM is used through. A group may open it on most hosts.
+/// The device that KVM is used through.
 const KVM: &str = "/dev/kvm";
-/// The bits of a file's mode that let its group read and write.
-const GROUP_READ_WRITE: u32 = 0o060;
 
 /// The disk under test, as QEMU gets it.
 #[derive(Debug)]
@@ -46,6 +44,46 @@ pub enum GuestDisk {
     Cached(File),
     /// None: the guest reaches its disk over the network.
     Network,
+}
+
+impl GuestDisk {
+    /// How the guest reaches it, as the guest's script has it.
+    pub fn transport(&self) -> &'static str {
+        match self {
+            GuestDisk::VhostUser { .. } | GuestDisk::Cached(_) => "virtio",
+            GuestDisk::Scsi(_) => "virtio-scsi",
+            GuestDisk::Network => "iscsi",
+        }
+    }
+}
+
+/// Who may use KVM, besides root.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KvmAccess {
+    /// Everybody.
+    Anyone,
+    /// A group.
+    Group(u32),
+    /// Nobody, or there is no KVM.
+    RootOnly,
+}
+
+impl KvmAccess {
+    /// That of this host.
+    pub fn of_host() -> KvmAccess {
+        std::fs::metadata(KVM).map_or(KvmAccess::RootOnly, |kvm| KvmAccess::of(kvm.mode(), kvm.gid()))
+    }
+
+    fn of(mode: u32, group: u32) -> KvmAccess {
+        const READ_WRITE: u32 = 0o6;
+        let may = |bits: u32| bits & READ_WRITE == READ_WRITE;
+        match group {
+            _ if may(mode) => KvmAccess::Anyone,
+            // The group of root owns files of root's.
+            1.. if may(mode >> 3) => KvmAccess::Group(group),
+            _ => KvmAccess::RootOnly,
+        }
+    }
 }
 
 /// A command line of QEMU, and the open files that go with it.
@@ -144,13 +182,12 @@ impl Qemu {
         Ok(())
     }
 
-    /// Starts QEMU, with its output in the file `log`.
+    /// Starts QEMU, with its output in the file `log`. QEMU has the descriptors then, and they are closed here.
     ///
     /// # Errors
     /// QEMU is not installed, or its log cannot be written.
     pub fn start(mut self, log: &Path) -> Result<Process, LabError> {
         Process::start(&mut self.command, log)
-        // The descriptors are closed here; QEMU has its own.
     }
 
     /// Adds a raw drive that no device uses yet.
@@ -186,11 +223,30 @@ fn unprivileged() -> Command {
     // In a user namespace the lab is root in name only, and there is no other user.
     if sandbox::is_of_root() {
         command.args(["--reuid", NOBODY, "--regid", NOBODY]);
-        match std::fs::metadata(KVM).ok().filter(|kvm| kvm.mode() & GROUP_READ_WRITE == GROUP_READ_WRITE) {
-            Some(kvm) => command.args(["--groups", &kvm.gid().to_string()]),
-            None => command.arg("--clear-groups"),
+        match KvmAccess::of_host() {
+            KvmAccess::Group(group) => command.args(["--groups", &group.to_string()]),
+            KvmAccess::Anyone | KvmAccess::RootOnly => command.arg("--clear-groups"),
         };
     }
     command.args(["--", PROGRAM]);
     command
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kvm_is_used_as_a_member_of_its_group_but_never_of_roots() {
+        for (mode, group, access) in [
+            (0o20_600, 104, KvmAccess::RootOnly),
+            (0o20_640, 104, KvmAccess::RootOnly),
+            (0o20_660, 104, KvmAccess::Group(104)),
+            (0o20_660, 0, KvmAccess::RootOnly),
+            (0o20_666, 104, KvmAccess::Anyone),
+            (0o20_666, 0, KvmAccess::Anyone),
+        ] {
+            assert_eq!(KvmAccess::of(mode, group), access, "{mode:o} {group}");
+        }
+    }
 }

@@ -10,6 +10,8 @@ use crate::programs::ADMIN_FOLDERS;
 
 /// The environment variable that is set inside the namespaces: to [`OF_ROOT`], or to something else without a real root.
 const SANDBOX_VARIABLE: &str = "IOCAST_LAB_SANDBOX";
+/// Its value in a lab of root.
+const OF_ROOT: &str = "root";
 
 /// Whether this process is inside the namespaces.
 pub fn is_entered() -> bool {
@@ -20,9 +22,6 @@ pub fn is_entered() -> bool {
 pub fn is_of_root() -> bool {
     std::env::var_os(SANDBOX_VARIABLE).is_some_and(|value| value == OF_ROOT)
 }
-
-/// The variable's value in a lab of root.
-const OF_ROOT: &str = "root";
 
 /// The namespaces that the lab enters.
 const KINDS: [&str; 6] = ["--net", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc"];

@@ -8,14 +8,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::sleep;
 use std::time::{Duration, Instant};
 
+use super::carrier::{CONSOLE_FILE, GuestJob};
 use super::image::GuestImage;
 use super::plan::{Accelerator, CARRIER_NAME};
 use super::process::{POLL_INTERVAL, Process};
 use super::qemu::{GuestDisk, Qemu};
 use super::{LabError, carrier};
 
-/// The file with the output of a VM's kernel.
-pub const CONSOLE_FILE: &str = "console.txt";
 /// The longest line of a guest that is read.
 const LINE_BYTES_MAX: usize = 4096;
 /// The time within which a VM must power off after its guest has reported `done`.
@@ -34,14 +33,8 @@ pub struct VmStart<'a> {
     pub name: &'a str,
     /// The disk under test.
     pub disk: GuestDisk,
-    /// Settings for the script in the guest, as `NAME=VALUE`.
-    pub settings: Vec<(&'static str, String)>,
-    /// The fio job, or FileBench's personality.
-    pub job: &'a str,
-    /// The program `iocast`, if it also records in the guest.
-    pub recorder: Option<&'a Path>,
-    /// The host's programs and libraries that the workload needs; none for fio, which the image contains.
-    pub carried: Vec<PathBuf>,
+    /// What its guest is to do.
+    pub job: GuestJob<'a>,
     /// The folder for its console output, its results and QEMU's log; created if missing.
     pub folder: &'a Path,
 }
@@ -67,7 +60,7 @@ impl RunningVm {
         let (name, folder) = (start.name.to_owned(), start.folder.to_owned());
         std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
         let carrier = folder.join("carrier.img");
-        carrier::pack(&start, &folder, &carrier)?;
+        carrier::pack(&start.job, &folder, &carrier)?;
         let io = |error| LabError::Host(format!("the control line of VM {name}: {error}"));
         let (control, theirs) = UnixStream::pair().map_err(io)?;
         control.set_nonblocking(true).map_err(io)?;

@@ -39,9 +39,10 @@ pub struct Convert {
     /// Name of the trace's VM
     #[arg(long, value_name = "NAME")]
     pub vm: Option<String>,
-    /// Replace the names of processes, cgroups, VMs and hosts by pseudonyms derived from this secret key
-    #[arg(long, value_name = "KEY")]
-    pub anonymise: Option<String>,
+    /// Replace the names of processes, cgroups, VMs and hosts by pseudonyms derived from the secret key in this file (16
+    /// bytes at least), `-` for standard input; times begin at zero. The same key gives the same pseudonyms
+    #[arg(long, value_name = "KEYFILE")]
+    pub anonymise: Option<PathBuf>,
     /// Shift and permute regions of the address space as well
     #[arg(long, requires = "anonymise")]
     pub anonymise_lba: bool,

@@ -31,7 +31,7 @@ const EXAMPLES: &[Examples] = &[
             ("The same requests for fio", "iocast convert web.parquet web.iolog"),
             (
                 "The second minute, without names and addresses that identify the owner",
-                "iocast convert web.parquet shared.parquet --start 1min --end 2min --anonymise KEY --anonymise-lba",
+                "iocast convert web.parquet shared.parquet --start 1min --end 2min --anonymise key.txt --anonymise-lba",
             ),
         ],
     ),

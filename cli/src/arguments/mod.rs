@@ -23,9 +23,12 @@ mod stat;
 mod validate;
 mod workloads;
 
+use std::borrow::Cow;
+
 use clap::error::ErrorKind;
 use clap::parser::ValueSource;
 use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
+use traces::printable::printable;
 use traces::results::statistics::STAGES;
 
 pub use calibrate::{Calibrate, DriveCache};
@@ -66,11 +69,11 @@ impl Cli {
     /// is replayed, and a format where a trace is converted or measured.
     pub fn parse_arguments() -> Cli {
         let mut command = Cli::command_line();
-        let matches = command.get_matches_mut();
+        let matches = command.try_get_matches_from_mut(std::env::args_os()).unwrap_or_else(|error| refuse(&error));
         if let Some(problem) = without_effect(&command, &matches) {
-            command.error(ErrorKind::MissingRequiredArgument, problem).exit();
+            refuse(&command.error(ErrorKind::MissingRequiredArgument, problem));
         }
-        Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
+        Cli::from_arg_matches(&matches).unwrap_or_else(|error| refuse(&error))
     }
 
     /// The command line, complete with what depends on the subcommand.
@@ -92,6 +95,18 @@ impl Cli {
             .mut_subcommand("stat", |command| command.after_help(stages()));
         examples::explained(command)
     }
+}
+
+/// Ends the program with help or an error of the command line, in colour where standard error is a terminal. An error
+/// that quotes an argument with characters that a terminal obeys or hides is printed with escapes and without colour.
+fn refuse(error: &clap::Error) -> ! {
+    // The text with colours cannot be asked: they are such characters themselves.
+    let is_unsafe = |argument: std::ffi::OsString| matches!(printable(&argument.to_string_lossy()), Cow::Owned(_));
+    if error.use_stderr() && std::env::args_os().any(is_unsafe) {
+        eprintln!("{}", error.to_string().trim_end());
+        std::process::exit(error.exit_code());
+    }
+    error.exit()
 }
 
 /// Options of subcommands that have an effect only with one of others. Their defaults count as not given, which the

@@ -135,7 +135,7 @@ fn calibrate(
     Ok(Calibration {
         schema_version: SCHEMA_VERSION,
         version: traces::VERSION.to_owned(),
-        source: source.name(),
+        source: source.origin(),
         device: target.about,
         capacity_sectors: capacity,
         requests: reads.seen,

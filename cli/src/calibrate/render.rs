@@ -3,7 +3,7 @@
 use drive_models::calibration::dependence::SHARE_MIN;
 use traces::results::calibration::{Calibration, Dependence, FitResult, Goodness, Parameter};
 
-use crate::output::{Table, width, wrapped, written};
+use crate::output::{Table, line, width, wrapped, written};
 use crate::output_format::OutputFormat;
 
 /// Number of points of the seek curve that are printed; the profile has all.
@@ -11,7 +11,7 @@ const SEEKS_PRINTED: usize = 6;
 
 pub fn render(calibration: &Calibration, format: OutputFormat) -> String {
     let width = width();
-    let paragraph = |text: &str| wrapped(text, width);
+    let paragraph = |text: &str| wrapped(&line(text, format), width);
     let mut text = paragraph(&format!(
         "Calibrated on {} reads of {}, {} sectors; {} generator, seed {}.",
         calibration.reads,

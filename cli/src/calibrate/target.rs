@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use drive_models::calibration::{CalibrationReads, MeasuredDevice, SimulatedDevice, TraceReads};
+use traces::origin::without_folders;
 use traces::spec::Spec;
 use traces::{Sectors, TraceReader, formats};
 
@@ -63,6 +64,14 @@ impl Source {
         }
     }
 
+    /// Its name in a result: without the folders of an absolute path.
+    pub fn origin(&self) -> String {
+        match self {
+            Source::Device(path) | Source::Trace(path) => without_folders(&path.to_string_lossy()).to_owned(),
+            Source::Model(spec) => spec.without_folders().to_string(),
+        }
+    }
+
     /// The beginning of the names of its files.
     pub fn stem(&self) -> String {
         let of_path = |path: &Path| path.file_stem().map(|stem| stem.to_string_lossy().into_owned());
@@ -115,7 +124,7 @@ fn device(path: &Path, arguments: &Calibrate, stop: &Arc<AtomicBool>) -> Result<
         None => notes.extend(block.as_ref().and_then(BlockDevice::remark)),
     }
     Ok(Target {
-        origin: path.display().to_string(),
+        origin: without_folders(&path.to_string_lossy()).to_owned(),
         device: Some(Box::new(opened.device)),
         about,
         notes,

@@ -32,13 +32,15 @@ pub fn run(options: &CaptureOptions) -> Result<CaptureSummary> {
 }
 
 fn show(progress: &CaptureProgress, is_terminal: bool) {
-    let clear = if is_terminal { "\r\x1b[K" } else { "" };
+    if is_terminal {
+        eprint!("\r\x1b[K");
+    }
     for note in &progress.notes {
-        eprintln!("{clear}iocast: {note}");
+        eprintln!("iocast: {note}");
     }
     if is_terminal {
         eprint!(
-            "{clear}{} {:.0} s  {} events/s  {} events  {} lost  {}  CPU {:.1} %",
+            "{} {:.0} s  {} events/s  {} events  {} lost  {}  CPU {:.1} %",
             progress.backend,
             progress.lasted.as_secs_f64(),
             progress.events_per_second,

@@ -17,6 +17,7 @@ use crate::error::UsageError;
 use crate::output::{self, Table};
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
+use crate::secret_key;
 
 pub fn run(arguments: &Scrub) -> Result<()> {
     let path = &arguments.output;
@@ -28,7 +29,9 @@ pub fn run(arguments: &Scrub) -> Result<()> {
         !path.to_string_lossy().contains(".pcapng"),
         UsageError(format!("{}: the output is pcap, not pcapng; name it .pcap, .pcap.gz or .pcap.zst", path.display()))
     );
-    let options = ScrubOptions { keep_login: arguments.keep_login, rename: renamer(arguments)? };
+    let key = arguments.rename_key.as_deref();
+    let rename = key.map(|key| secret_key::read(key, "--rename-key", Renamer::new)).transpose()?;
+    let options = ScrubOptions { keep_login: arguments.keep_login, rename };
     let bytes = std::fs::metadata(&arguments.input).map_or(0, |metadata| metadata.len());
     let progress = Progress::new("scrubbing", bytes, 1);
     let counter = progress.counter(0);
@@ -61,14 +64,6 @@ pub fn run(arguments: &Scrub) -> Result<()> {
     }
 }
 
-fn renamer(arguments: &Scrub) -> Result<Option<Renamer>> {
-    let Some(path) = &arguments.rename_key else { return Ok(None) };
-    let key = traces::text_file::read(path).with_context(|| format!("{}: the key cannot be read", path.display()))?;
-    let key = key.trim_ascii_end();
-    let renamer = Renamer::new(key).map_err(|error| UsageError(format!("{}: {error}", path.display())))?;
-    Ok(Some(renamer))
-}
-
 /// The figures that are printed.
 #[derive(Serialize)]
 struct Figures {
@@ -78,6 +73,7 @@ struct Figures {
     commands: u64,
     payload_bytes: u64,
     kept_payload_bytes: u64,
+    zeroed_payload_bytes: u64,
     void_checksums: u64,
     hurried_packets: u64,
     output_bytes: u64,
@@ -91,6 +87,7 @@ fn figures(counts: &ScrubCounts, commands: u64, path: &Path) -> Figures {
         commands,
         payload_bytes: counts.payload_bytes,
         kept_payload_bytes: counts.kept_bytes,
+        zeroed_payload_bytes: counts.payload_bytes - counts.kept_bytes,
         void_checksums: counts.void_checksums,
         hurried_packets: counts.written_undecided,
         output_bytes: std::fs::metadata(path).map_or(0, |metadata| metadata.len()),
@@ -104,6 +101,7 @@ fn table(figures: &Figures) -> Table {
         ("commands", figures.commands),
         ("bytes of payload", figures.payload_bytes),
         ("bytes of payload kept: headers", figures.kept_payload_bytes),
+        ("bytes of payload set to zero", figures.zeroed_payload_bytes),
         ("TCP checksums set to zero: packet was cut", figures.void_checksums),
         ("packets written early: headers may be missing", figures.hurried_packets),
         ("bytes of the file", figures.output_bytes),

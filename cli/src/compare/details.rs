@@ -5,7 +5,7 @@ use traces::results::{
     ClassFigures, Comparison, LayerFigures, Moments, PERCENTILES, Part, Run, StackFigures, Status, WorkloadProvenance,
 };
 
-use crate::output::{Table, number, width, wrapped};
+use crate::output::{Table, line, number, sentence};
 use crate::output_format::OutputFormat;
 use crate::units::{ABSENT, percentile, span_or_absent};
 
@@ -40,10 +40,10 @@ pub fn render(comparison: &Comparison, format: OutputFormat) -> String {
 pub fn settings(comparison: &Comparison, stacks: &[String], format: OutputFormat, with_details: bool) -> String {
     let lines = if with_details { all_settings(comparison) } else { vec![in_short(comparison, stacks)] };
     if format == OutputFormat::Markdown {
-        let list: String = lines.iter().map(|line| format!("- {line}\n")).collect();
+        let list: String = lines.iter().map(|text| format!("- {}\n", line(text, format))).collect();
         return format!("<details><summary>Settings</summary>\n\n{list}\n</details>\n");
     }
-    lines.iter().map(|line| wrapped(line, width())).collect()
+    lines.iter().map(|text| sentence(text, format)).collect()
 }
 
 /// Names in the order in which they first occur, each once with its number.

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result};
 use replay::sources::TimeWindow;
+use traces::origin::without_folders;
 use traces::quantity::parse_sectors;
 use traces::results::{Part, WorkloadProvenance};
 use traces::spec::{Spec, SpecError, nearest};
@@ -152,11 +153,20 @@ impl Generated {
             let settings = workload.settings.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
             let mut sha256 = BTreeMap::new();
             for file in files {
-                sha256.insert(file.display().to_string(), traces::input::digest(std::slice::from_ref(file))?);
+                let mut name = without_folders(&file.to_string_lossy()).to_owned();
+                // Files of one name in two folders.
+                while sha256.contains_key(&name) {
+                    name.push('\'');
+                }
+                sha256.insert(name, traces::input::digest(std::slice::from_ref(file))?);
             }
             Ok(WorkloadProvenance {
                 vm: guest.name.clone(),
-                workload: Part { name: given.clone(), model: workload.entry.name.to_owned(), settings },
+                workload: Part {
+                    name: without_folders(given).to_owned(),
+                    model: workload.entry.name.to_owned(),
+                    settings,
+                },
                 copies: guest.copies,
                 place_sector: guest.place.sector(),
                 capacity_sectors: guest.capacity.count(),

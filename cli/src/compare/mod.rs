@@ -190,7 +190,7 @@ impl<'a> Setup<'a> {
         let built = drive_models::build(&drive).map_err(UsageError::from_display)?;
         let (options, window) = (arguments.replaying.reading.options(), arguments.replaying.window.checked()?);
         let load = Load::gather(arguments, &options, window, built.drive.capacity())?;
-        let part = Part { name: drive.to_string(), ..drive_part(&built) };
+        let part = Part { name: drive.without_folders().to_string(), ..drive_part(&built) };
         let limits = arguments.replaying.stage.limits(built.queue_depth());
         Ok(Setup { arguments, drive, part, load, options, window, limits })
     }
@@ -318,7 +318,7 @@ pub fn part(name: &str, model: &str, settings: &Settings) -> Part {
 fn drive_part(drive: &drive_models::BuiltDrive) -> Part {
     let mut part = part(&drive.name, drive.model.name, &drive.settings);
     let parts = drive.description.parts().iter();
-    part.settings.extend(parts.map(|part| (part.name.to_owned(), part.spec.to_string())));
+    part.settings.extend(parts.map(|part| (part.name.to_owned(), part.spec.without_folders().to_string())));
     part
 }
 

@@ -4,7 +4,7 @@ use traces::results::{ClassFigures, Comparison, Part, Run, Status};
 
 use super::answer;
 use super::details::{self, header_name};
-use crate::output::{Table, number, width, wrapped};
+use crate::output::{Table, number, sentence};
 use crate::output_format::OutputFormat;
 use crate::units::{ABSENT, percentile, ratio, span, span_or_absent, supported, three_digits};
 
@@ -22,17 +22,8 @@ impl<'a> Column<'a> {
 
 /// The whole comparison as text or Markdown. `stacks` names those before the drive, if there are any.
 pub fn render(comparison: &Comparison, stacks: &[String], format: OutputFormat, with_details: bool) -> String {
-    let paragraph = |line: &str| {
-        if format == OutputFormat::Markdown {
-            format!(
-                "{line}
-
-"
-            )
-        } else {
-            wrapped(line, width())
-        }
-    };
+    let gap = if format == OutputFormat::Markdown { "\n" } else { "" };
+    let paragraph = |line: &str| sentence(line, format) + gap;
     let mut text: String = answer::lines(comparison).iter().map(|line| paragraph(line)).collect();
     if !text.is_empty() && format != OutputFormat::Markdown {
         text.push('\n');

@@ -19,6 +19,7 @@ use crate::arguments::{Convert, Window};
 use crate::error::UsageError;
 use crate::interrupts::remove_unfinished_outputs;
 use crate::progress::Progress;
+use crate::secret_key;
 
 /// The name of standard output.
 const STANDARD_OUTPUT: &str = "-";
@@ -153,8 +154,14 @@ fn with_names(error: WriteError, meta: &TraceMeta) -> anyhow::Error {
 }
 
 fn anonymiser(arguments: &Convert, options: &ReadOptions, window: TimeWindow) -> Result<Option<Anonymiser>> {
-    let Some(key) = &arguments.anonymise else { return Ok(None) };
-    let mut anonymiser = Anonymiser::new(key.as_bytes()).map_err(UsageError::from_display)?;
+    let Some(path) = &arguments.anonymise else { return Ok(None) };
+    ensure!(
+        path != &arguments.input || is_reopenable(path),
+        UsageError(
+            "the trace and the key of --anonymise cannot come from one pipe; put the key into a file".to_owned()
+        )
+    );
+    let mut anonymiser = secret_key::read(path, "--anonymise", Anonymiser::new)?;
     if arguments.anonymise_lba {
         ensure!(
             is_reopenable(&arguments.input),

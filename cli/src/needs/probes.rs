@@ -1,14 +1,13 @@
 //! Looks for what is no program: permissions, properties of the kernel, devices, memory and space.
 
-use std::fs::{OpenOptions, metadata};
+use std::fs::OpenOptions;
 use std::io::{self, ErrorKind};
-use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ::serve::Limits;
 use capture::block::{BACKENDS, BackendSetup, free_bytes};
-use capture::lab::LabError;
+use capture::lab::{KvmAccess, LabError};
 use capture::programs::find;
 use replay::live::Ring;
 use rustix::process::{Resource, geteuid, getrlimit};
@@ -145,9 +144,8 @@ pub fn io_uring_unavailable(error: &io::Error) -> String {
 }
 
 pub fn kvm() -> Result<String, String> {
-    let path = "/dev/kvm";
-    match OpenOptions::new().read(true).write(true).open(path) {
-        Ok(_) if geteuid().is_root() && metadata(path).is_ok_and(|found| found.mode() & 0o060 != 0o060) => Err(
+    match OpenOptions::new().read(true).write(true).open("/dev/kvm") {
+        Ok(_) if geteuid().is_root() && KvmAccess::of_host() == KvmAccess::RootOnly => Err(
             "only root may open it, and VMs do not run as root: chgrp kvm /dev/kvm, chmod 660 /dev/kvm; without it VMs \
              are emulated"
                 .to_owned(),

@@ -3,7 +3,7 @@
 use traces::results::placement::{Interference, PlacedVm, Placement, Share, Standing};
 use traces::results::supports_percentile;
 
-use crate::output::{Table, width, wrapped};
+use crate::output::{Table, sentence};
 use crate::output_format::OutputFormat;
 use crate::units::{ABSENT, span, three_digits};
 
@@ -11,18 +11,14 @@ use crate::units::{ABSENT, span, three_digits};
 const MATRIX_MAX: usize = 12;
 
 pub fn render(placement: &Placement, format: OutputFormat) -> String {
-    let sentence = |line: String| match format {
-        OutputFormat::Markdown => format!("{line}\n"),
-        _ => format!("{}\n", wrapped(&line, width()).trim_end()),
-    };
-    let mut text = vec![sentence(answer(placement)), luns(placement).render(format)];
+    let mut text = vec![sentence(&answer(placement), format), luns(placement).render(format)];
     if !placement.limits.is_empty() {
         text.push(limits(placement).render(format));
     }
     if placement.interference.vms.len() <= MATRIX_MAX {
         text.extend(matrices(placement).iter().map(|(names, of)| matrix(names, of).render(format)));
     }
-    text.extend(placement.notes.iter().cloned().map(sentence));
+    text.extend(placement.notes.iter().map(|note| sentence(note, format)));
     text.join("\n")
 }
 

@@ -1,6 +1,7 @@
 //! What a forecast lacks: questions to the user, each with the option that answers it and what is assumed without it.
 
 use predictors::{Outcomes, ranked};
+use traces::origin::without_folders;
 use traces::results::isolation::{Footprint, IsolationProfile};
 use traces::results::prediction::Outcome;
 use traces::{Nanos, Sectors};
@@ -76,8 +77,13 @@ fn example(inputs: &[VmInput], ranges: &[Option<(u64, u64)>]) -> String {
     let mut place = 0u64;
     let mut arguments = Vec::new();
     for (input, range) in inputs.iter().zip(ranges) {
-        let (path, name) = (input.named.path.display(), &input.named.name);
-        let path = if input.given { format!("{name}={path}") } else { path.to_string() };
+        let (path, name) = (input.named.path.to_string_lossy(), &input.named.name);
+        // The ellipsis says that a folder is missing.
+        let path = match without_folders(&path) {
+            file if file.len() < path.len() => format!("…/{file}"),
+            path => path.to_owned(),
+        };
+        let path = if input.given { format!("{name}={path}") } else { path };
         let given = input.named.place.map(Sectors::count);
         if input.is_profile() {
             continue;

@@ -8,6 +8,7 @@ use predictors::profile::Measure;
 use predictors::{Isolated, IsolatedTrace, IsolatedTraceBuilder};
 use traces::formats;
 use traces::input::digest;
+use traces::origin::without_folders;
 use traces::results::isolation::IsolationProfile;
 use traces::results::{SCHEMA_VERSION, TraceProvenance};
 use traces::trace::ReadOptions;
@@ -237,7 +238,7 @@ pub fn measure(
     let meta = reader.meta().clone();
     let provenance = TraceProvenance {
         vm: name.to_owned(),
-        path: path.display().to_string(),
+        path: without_folders(&path.to_string_lossy()).to_owned(),
         sha256: digest(&members)?,
         format: format.name.to_owned(),
         layer: options.layer.unwrap_or(meta.layer),

@@ -7,7 +7,7 @@ use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::results::prediction::{Forecast, Outcome, PairPrediction, Predictions, STATED};
 use traces::results::supports_percentile;
 
-use crate::output::{Table, number, width, wrapped};
+use crate::output::{Table, number, sentence};
 use crate::output_format::OutputFormat;
 use crate::units::{ABSENT, span, span_or_absent, three_digits};
 
@@ -282,12 +282,4 @@ fn said(pair: &PairPrediction, format: OutputFormat) -> Vec<String> {
         Outcome::Forecast(forecast) => forecast.notes.iter().map(|note| format!("{name}: {note}")).collect(),
     });
     replayed.chain(lines).map(|line| sentence(&line, format)).collect()
-}
-
-fn sentence(line: &str, format: OutputFormat) -> String {
-    let width = match format {
-        OutputFormat::Markdown => usize::MAX,
-        _ => width(),
-    };
-    format!("{}\n", wrapped(line, width).trim_end())
 }

@@ -22,6 +22,7 @@ use replay::overload::{Overload, Verdict};
 use replay::sources::{MergedTraces, RecordedResponses, TimeWindow};
 use replay::{Metrics, Stage};
 use signal_hook::consts::{SIGINT, SIGTERM};
+use traces::origin::without_folders;
 use traces::results::live::{Ending, LiveFigures, RecordedTimes, ThrottleFigures};
 use traces::results::{Comparison, Part, Provenance, Run, SCHEMA_VERSION, Status};
 use traces::spec::Spec;
@@ -268,7 +269,7 @@ impl Plan<'_> {
         };
         let names = self.names();
         let mut run: Run = metrics.run(part, status, &names);
-        let name = self.arguments.target.display().to_string();
+        let name = without_folders(&self.arguments.target.to_string_lossy()).to_owned();
         run.drive.clone_from(&name);
         // Every arrival is a little late on a device; the issue-time error says by how much.
         let late_is_known = true;
@@ -298,7 +299,7 @@ impl Plan<'_> {
         let nothing = RecordedResponses::default();
         let recorded = ended.source.traces().and_then(MergedTraces::recorded_responses).unwrap_or(&nothing);
         LiveFigures {
-            target: self.arguments.target.display().to_string(),
+            target: without_folders(&self.arguments.target.to_string_lossy()).to_owned(),
             backend: about.backend.to_owned(),
             backend_reason: about.backend_reason.clone(),
             direct: about.direct,

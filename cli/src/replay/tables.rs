@@ -6,7 +6,7 @@ use traces::results::live::{Ending, LiveFigures, PunctualityFigures, ThrottleFig
 use traces::results::{ClassFigures, Comparison, Run, SpanFigures};
 
 use crate::compare::tables;
-use crate::output::{Table, width, wrapped};
+use crate::output::{Table, sentence};
 use crate::output_format::OutputFormat;
 use crate::units::{ABSENT, percentile, ratio, span, span_or_absent};
 
@@ -15,10 +15,10 @@ pub fn render(comparison: &Comparison, format: OutputFormat, with_details: bool)
     let mut text = String::new();
     for (run, live) in comparison.runs.iter().filter_map(|run| Some((run, run.live.as_ref()?))) {
         for line in lines(comparison, run, live) {
-            text.push_str(&match format {
-                OutputFormat::Markdown => format!("{line}\n\n"),
-                _ => wrapped(&line, width()),
-            });
+            text.push_str(&sentence(&line, format));
+            if format == OutputFormat::Markdown {
+                text.push('\n');
+            }
         }
         text.push('\n');
         text.push_str(&recorded_beside_replayed(run, live).render(format));

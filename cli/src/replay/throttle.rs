@@ -102,7 +102,7 @@ impl Throttling {
             KRule::Dynamic => "dynamic",
             KRule::Find => "find",
         };
-        [("throttle".to_owned(), self.drive.to_string()), ("k".to_owned(), k.to_owned())]
+        [("throttle".to_owned(), self.drive.without_folders().to_string()), ("k".to_owned(), k.to_owned())]
     }
 
     /// Lets `run` replay on the device of `open`: once, or several times if k is to be found. `run` is told whether the
@@ -134,7 +134,7 @@ impl Throttling {
     pub fn figures(&self, report: &Report, searches: &[Report], times: [ServiceTimes; 2]) -> ThrottleFigures {
         let [all, stable] = times.map(service);
         ThrottleFigures {
-            drive: self.drive.to_string(),
+            drive: self.drive.without_folders().to_string(),
             rule: self.rule.name().to_owned(),
             k: decimal(report.k),
             k_changes: report.changes.len() as u64 + report.forgotten,

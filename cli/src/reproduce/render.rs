@@ -32,7 +32,7 @@ pub fn render(reproduced: &Reproduced, format: OutputFormat, width: usize) -> St
         blocks.push(table(choices(reproduction)));
     }
     if !reproduction.alternatives.is_empty() {
-        blocks.push(table(alternatives(reproduction, format)));
+        blocks.push(alternatives(reproduction).render_broken(format, width, NAME, HEADING));
     }
     if !reproduction.figures.is_empty() {
         blocks.push(figures(&reproduction.figures, format, width));
@@ -169,11 +169,7 @@ fn choices(reproduction: &Reproduction) -> Table {
 }
 
 /// The errors of each alternative.
-fn alternatives(reproduction: &Reproduction, format: OutputFormat) -> Table {
-    let broken = |text: &str, columns: usize| match format {
-        OutputFormat::Markdown => text.to_owned(),
-        _ => wrapped(text, columns).trim_end().to_owned(),
-    };
+fn alternatives(reproduction: &Reproduction) -> Table {
     let found = |errors: &[GroupError], group: &str| {
         let error = errors.iter().find(|error| error.group == group);
         error.map_or_else(|| "-".to_owned(), |error| percent(error.mean_absolute_relative_error))
@@ -184,10 +180,10 @@ fn alternatives(reproduction: &Reproduction, format: OutputFormat) -> Table {
         [name].into_iter().chain(errors).chain([ranks]).collect::<Vec<String>>()
     };
     let other = |other: &Alternative| {
-        let name = broken(&format!("{}: {}", other.name, other.value), NAME);
+        let name = format!("{}: {}", other.name, other.value);
         row(name, &other.errors, format!("{} of {}", other.ranks_right[0], other.ranks_right[1]))
     };
-    let header = groups.iter().map(|group| broken(group, HEADING));
+    let header = groups.iter().map(|&group| group.to_owned());
     Table {
         title:
             "Alternatives: the same errors with another choice, and the number of seeds in which all ranks are right"

@@ -11,6 +11,7 @@ use replay::sources::{TimeWindow, each_within};
 use traces::events::EventReader;
 use traces::formats::{self, Format};
 use traces::input::is_reopenable;
+use traces::origin::without_folders;
 use traces::results::TraceProvenance;
 use traces::results::statistics::{MeasuredWindow, TraceStatistics};
 use traces::statistics::{SeriesWriter, Statistics, Timeline};
@@ -198,7 +199,7 @@ impl Measured {
         let Measured { statistics, records, meta, losses } = self;
         let trace = TraceProvenance {
             vm: if meta.vms.len() == 1 { meta.vms[0].clone() } else { format!("{} VMs", meta.vms.len()) },
-            path: arguments.input.display().to_string(),
+            path: without_folders(&arguments.input.to_string_lossy()).to_owned(),
             sha256: digest(&arguments.input, format, arguments.digest)?,
             format: format.name.to_owned(),
             layer: options.layer.unwrap_or(meta.layer),

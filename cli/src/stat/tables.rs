@@ -6,7 +6,7 @@ use traces::results::statistics::{
     SpanFigures, StageFigures, Tally, TraceStatistics,
 };
 
-use crate::output::{Table, date, number, terminal_width};
+use crate::output::{Table, date, line, number, terminal_width};
 use crate::output_format::OutputFormat;
 use crate::units::{ABSENT, data, percentile, span, span_or_absent};
 
@@ -55,10 +55,8 @@ fn head(figures: &TraceStatistics, format: OutputFormat) -> String {
     if !trace.sha256.is_empty() {
         lines.push(format!("sha256 {}", trace.sha256));
     }
-    if format == OutputFormat::Markdown {
-        return lines.iter().map(|line| format!("- {line}\n")).collect::<String>() + "\n";
-    }
-    lines.join("\n") + "\n\n"
+    let mark = if format == OutputFormat::Markdown { "- " } else { "" };
+    lines.iter().map(|text| format!("{mark}{}\n", line(text, format))).collect::<String>() + "\n"
 }
 
 fn all_bytes(figures: &TraceStatistics) -> u64 {

@@ -144,7 +144,7 @@ impl Measurements {
         };
         let result = DriveValidation {
             schema_version: SCHEMA_VERSION,
-            drive: spec.to_string(),
+            drive: spec.without_folders().to_string(),
             think_time,
             requests: measured.len() as u64,
             measured_mean_ns: Nanos::from_ns(mean.round() as u64),

@@ -10,7 +10,8 @@
 //!
 //! *Provenance* that says how a trace was made ([`TECHNICAL_KEYS`], [`TECHNICAL_EVENT_KEYS`]) stays, names in it
 //! ([`NAME_KEYS`]) become pseudonyms, and everything else, such as messages and headers, is
-//! dropped. So is the time of day; times relative to the trace's zero stay as they are.
+//! dropped. So is the time of day: the clock begins at the first request, whatever it counted from (1970, the host's
+//! start, the day of a recording), and times relative to each other stay as they are.
 //!
 //! *Addresses* stay unless [`Anonymiser::with_addresses`] asks for more. Then the address space is shifted by a keyed
 //! multiple of 1 MiB below a region's size and cut into regions of [`REGION_SECTORS`] (1 GiB). A keyed permutation puts
@@ -33,7 +34,7 @@ use crate::formats::FORMATS;
 use crate::record::Record;
 use crate::request::{Operation, StreamId};
 use crate::trace::TraceMeta;
-use crate::units::{Lba, Sectors};
+use crate::units::{Lba, Sectors, Timestamp};
 
 /// A region of addresses that stays in one piece: 1 GiB.
 pub const REGION_SECTORS: Sectors = Sectors::new(1 << 21);
@@ -80,15 +81,20 @@ fn event_key(key: &str) -> Option<&str> {
     FORMATS.iter().any(|row| row.name == format && row.open_events.is_some()).then_some(key)
 }
 
+/// The shortest key in bytes: 128 bits, if they are random.
+pub const KEY_BYTES_MIN: usize = 16;
+
 /// Pseudonyms that are kept for reuse before they are computed anew, so that memory stays bounded.
 const REMEMBERED: usize = 1 << 16;
 
 /// Why a trace cannot be anonymised.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AnonymiseError {
-    /// Without a key anyone can compute the pseudonyms.
-    #[error("the key is empty")]
-    EmptyKey,
+    /// Whoever tries all short keys finds it, and with it the names.
+    #[error(
+        "the key has {0} bytes, but needs {KEY_BYTES_MIN} at least; make a random one: head -c 32 /dev/urandom | base64"
+    )]
+    ShortKey(usize),
     /// The permuted address space would not fit 64 bits.
     #[error("an address space of {end} sectors with requests of {longest} sectors is too large to permute")]
     TooLarge {
@@ -113,20 +119,22 @@ pub struct Anonymiser {
     streams: Permutation,
     known_streams: HashMap<u32, u32>,
     addresses: Option<Addresses>,
+    /// The arrival of the first record, which becomes the clock's zero.
+    zero: Option<Timestamp>,
 }
 
 impl Anonymiser {
     /// Pseudonyms under `key`; addresses stay.
     ///
     /// # Errors
-    /// [`AnonymiseError::EmptyKey`].
+    /// [`AnonymiseError::ShortKey`].
     pub fn new(key: &[u8]) -> Result<Anonymiser, AnonymiseError> {
-        if key.is_empty() {
-            return Err(AnonymiseError::EmptyKey);
+        if key.len() < KEY_BYTES_MIN {
+            return Err(AnonymiseError::ShortKey(key.len()));
         }
         let mac = Hmac::new_from_slice(key).expect("HMAC takes keys of any length");
         let streams = Permutation::new(&mac, "stream number", u64::from(u32::MAX));
-        Ok(Anonymiser { mac, streams, known_streams: HashMap::new(), addresses: None })
+        Ok(Anonymiser { mac, streams, known_streams: HashMap::new(), addresses: None, zero: None })
     }
 
     /// Permutes addresses too. `end` is the device's capacity or the first sector above all
@@ -157,12 +165,18 @@ impl Anonymiser {
         anonymous
     }
 
-    /// The record of the anonymised trace.
+    /// The record of the anonymised trace. Records come in order of arrival.
     ///
     /// # Errors
     /// [`AnonymiseError::Outside`] if addresses are permuted and this one was not announced.
     pub fn record(&mut self, record: &Record) -> Result<Record, AnonymiseError> {
         let mut anonymous = *record;
+        let zero = *self.zero.get_or_insert(record.request.arrival);
+        let (request, observed) = (&mut anonymous.request, &mut anonymous.observed);
+        let times = [&mut observed.inserted, &mut observed.issued, &mut observed.completed];
+        for time in times.into_iter().flatten().chain([&mut request.arrival]) {
+            *time = Timestamp::from_ns(time.saturating_since(zero).as_ns());
+        }
         let request = &mut anonymous.request;
         let stream = request.stream.0;
         let streams = &self.streams;
@@ -286,9 +300,11 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
+    use crate::record::Observed;
     use crate::request::Request;
     use crate::trace::Layer;
-    use crate::units::Timestamp;
+
+    const KEY: &[u8; 16] = b"sixteen bytes ok";
 
     fn request(lba: u64, sectors: u64) -> Record {
         Record::arrived(Request::new(Timestamp::from_ns(7), Operation::Read, Lba::new(lba), Sectors::new(sectors)))
@@ -312,7 +328,7 @@ mod tests {
 
     #[test]
     fn no_name_message_or_time_of_day_is_left() {
-        let anonymous = Anonymiser::new(b"key").unwrap().meta(&meta());
+        let anonymous = Anonymiser::new(KEY).unwrap().meta(&meta());
         let text = serde_json::to_string(&anonymous).unwrap();
         for secret in ["mail", "web", "example", "postgres", "acme", "rack7", "4711", "4712", "1700000000"] {
             assert!(!text.contains(secret), "{secret} in {text}");
@@ -332,7 +348,7 @@ mod tests {
                 meta.provenance.insert(format!("{format}.{key}"), value.to_owned());
             }
         }
-        let anonymous = Anonymiser::new(b"key").unwrap().meta(&meta).provenance;
+        let anonymous = Anonymiser::new(KEY).unwrap().meta(&meta).provenance;
         for format in ["blktrace", "blkparse", "ftrace", "trace-pipe-raw"] {
             assert_eq!(anonymous[&format!("{format}.merges")], "5");
             assert!(anonymous[&format!("{format}.device")].starts_with(&format!("{format}.device-")));
@@ -342,23 +358,32 @@ mod tests {
 
     #[test]
     fn a_name_has_one_pseudonym_per_key_and_kind() {
-        let one = Anonymiser::new(b"one").unwrap();
-        assert_eq!(one.pseudonym("vm", "web"), Anonymiser::new(b"one").unwrap().pseudonym("vm", "web"));
-        assert_ne!(one.pseudonym("vm", "web"), Anonymiser::new(b"two").unwrap().pseudonym("vm", "web"));
+        let one = Anonymiser::new(b"one is the first key").unwrap();
+        assert_eq!(
+            one.pseudonym("vm", "web"),
+            Anonymiser::new(b"one is the first key").unwrap().pseudonym("vm", "web")
+        );
+        assert_ne!(
+            one.pseudonym("vm", "web"),
+            Anonymiser::new(b"two is the other key").unwrap().pseudonym("vm", "web")
+        );
         let digits = |name: String| name.rsplit_once('-').unwrap().1.to_owned();
         assert_ne!(digits(one.pseudonym("vm", "web")), digits(one.pseudonym("stream", "web")));
-        assert!(Anonymiser::new(b"").is_err());
+        for short in [&b""[..], &KEY[..15]] {
+            let said = Anonymiser::new(short).err().unwrap().to_string();
+            assert!(said.contains(&format!("{} bytes", short.len())) && said.contains("/dev/urandom"), "{said}");
+        }
     }
 
     #[test]
     fn a_pseudonym_is_hmac_sha_256_of_the_length_prefixed_parts() {
-        // From Python: hmac.new(b"key", message, "sha256").hexdigest()[:16]
-        assert_eq!(Anonymiser::new(b"key").unwrap().pseudonym("vm", "web"), "vm-50689bc57957fab6");
+        // From Python: hmac.new(KEY, message, "sha256").hexdigest()[:16]
+        assert_eq!(Anonymiser::new(KEY).unwrap().pseudonym("vm", "web"), "vm-412be88b1fe63e27");
     }
 
     #[test]
     fn records_and_metadata_agree_on_stream_numbers_and_zero_stays() {
-        let mut anonymiser = Anonymiser::new(b"key").unwrap();
+        let mut anonymiser = Anonymiser::new(KEY).unwrap();
         let mut record = request(0, 8);
         record.request.stream = StreamId(4711);
         let number = anonymiser.record(&record).unwrap().request.stream.0;
@@ -369,38 +394,59 @@ mod tests {
     }
 
     #[test]
-    fn without_addresses_only_the_stream_number_of_a_record_changes() {
+    fn without_addresses_only_the_stream_number_of_a_record_and_the_clocks_zero_change() {
         let mut record = request(123, 8);
         record.request.stream = StreamId(9);
         record.observed.completed = Some(Timestamp::from_ns(99));
-        let mut anonymous = Anonymiser::new(b"key").unwrap().record(&record).unwrap();
+        let mut anonymous = Anonymiser::new(KEY).unwrap().record(&record).unwrap();
         assert_ne!(anonymous.request.stream, record.request.stream);
         anonymous.request.stream = record.request.stream;
+        record.request.arrival = Timestamp::ZERO;
+        record.observed.completed = Some(Timestamp::from_ns(99 - 7));
         assert_eq!(anonymous, record);
+    }
+
+    #[test]
+    fn the_clock_begins_at_the_first_request_and_times_keep_their_distances() {
+        let day = 1_226_000_000_000_000_000;
+        let at = |ns: u64| Timestamp::from_ns(day + ns);
+        let mut anonymiser = Anonymiser::new(KEY).unwrap();
+        for ns in [0, 5, 77] {
+            let mut record = request(8, 8);
+            record.request.arrival = at(ns);
+            record.observed.inserted = Some(at(ns + 1));
+            record.observed.issued = Some(at(ns + 2));
+            record.observed.completed = Some(at(ns + 3));
+            let anonymous = anonymiser.record(&record).unwrap();
+            assert_eq!(anonymous.request.arrival.as_ns(), ns);
+            let Observed { inserted, issued, completed, .. } = anonymous.observed;
+            assert_eq!([inserted, issued, completed].map(|time| time.unwrap().as_ns()), [ns + 1, ns + 2, ns + 3]);
+        }
     }
 
     #[test]
     fn a_flush_has_no_address_to_permute() {
         let mut flush = request(0, 0);
         flush.request.operation = Operation::Flush;
-        assert_eq!(with_addresses(b"key", 1 << 30, 8).record(&flush).unwrap(), flush);
+        let anonymous = with_addresses(KEY, 1 << 30, 8).record(&flush).unwrap();
+        assert_eq!(anonymous.request.lba, flush.request.lba);
     }
 
     #[test]
     fn what_was_not_announced_is_an_error() {
-        let mut anonymiser = with_addresses(b"key", 1_000, 8);
+        let mut anonymiser = with_addresses(KEY, 1_000, 8);
         assert!(anonymiser.record(&request(992, 8)).is_ok());
         for (lba, sectors) in [(993, 8), (1_000, 1), (0, 9), (u64::MAX, 8)] {
             assert!(anonymiser.record(&request(lba, sectors)).is_err(), "{lba} {sectors}");
         }
-        let anonymiser = Anonymiser::new(b"key").unwrap();
+        let anonymiser = Anonymiser::new(KEY).unwrap();
         assert!(anonymiser.with_addresses(Lba::new(u64::MAX), Sectors::new(8)).is_err());
     }
 
     #[test]
     fn the_capacity_is_that_of_the_permuted_space() {
         let end = 5 * REGION_SECTORS.count();
-        let mut anonymiser = with_addresses(b"key", end, 1_024);
+        let mut anonymiser = with_addresses(KEY, end, 1_024);
         let capacity = anonymiser.meta(&meta()).capacity_sectors.unwrap().count();
         assert_eq!(capacity % (REGION_SECTORS.count() + 2_048), 0);
         for region in 0..5 {
@@ -420,7 +466,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn different_keys_permute_differently(key in any::<[u8; 8]>(), other in any::<[u8; 8]>()) {
+        fn different_keys_permute_differently(key in any::<[u8; 16]>(), other in any::<[u8; 16]>()) {
             prop_assume!(key != other);
             let places = |key: &[u8]| {
                 let mut anonymiser = with_addresses(key, 1 << 32, 8);
@@ -435,7 +481,7 @@ mod tests {
         /// distance, and with it its overlap.
         #[test]
         fn nothing_comes_to_overlap_and_distances_within_a_region_survive(
-            key in any::<[u8; 8]>(),
+            key in any::<[u8; 16]>(),
             first in (0u64..20 << 21, 1u64..5_000),
             apart in prop_oneof![0u64..10_000, 0u64..10 << 21],
             second_sectors in 1u64..5_000,

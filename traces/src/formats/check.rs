@@ -71,13 +71,13 @@ pub(crate) fn check_times(record: &Record, zero: Timestamp) -> Result<(), Bad> {
 /// The fault of a time that no sum of times could hold.
 #[cold]
 pub(crate) fn too_late(time: Timestamp) -> Bad {
-    let what = format!("a time of {time}, more than 146 years (2^62 ns) after the zero of the trace");
+    let what = format!("a time of {time}, more than {} after the zero of the trace", Timestamp::TRACE_MAX_TEXT);
     Bad { reason: Bad::NO_TIME, ..Bad::malformed(what) }
 }
 
 /// The most of a trace's requests, in percent, whose times may be in an impossible order. A few are a matter of clocks
 /// that differ between processors; more mean that columns or units are not the assumed ones.
-const IMPOSSIBLE_PERCENT_MAX: u64 = 1;
+pub const IMPOSSIBLE_PERCENT_MAX: u64 = 1;
 
 /// Counts the requests whose times are in an impossible order, which is: arrival (Q), insertion (I), issue (D),
 /// completion (C).

@@ -35,6 +35,7 @@ mod text;
 pub mod trace_pipe_raw;
 pub mod vscsi;
 
+pub use check::IMPOSSIBLE_PERCENT_MAX;
 pub use something_read::check_something_read;
 
 use std::path::{Path, PathBuf};

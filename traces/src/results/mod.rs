@@ -82,7 +82,7 @@ pub struct Provenance {
 pub struct TraceProvenance {
     /// The VM's name.
     pub vm: String,
-    /// The file as it was named.
+    /// The file as it was named ([`crate::origin::without_folders`]).
     pub path: String,
     /// SHA-256 of the file, or of a capture's files one after another.
     pub sha256: String,
@@ -140,7 +140,8 @@ pub struct WorkloadProvenance {
     pub journal: bool,
     /// The seed of this VM, which that of the run gives.
     pub seed: u64,
-    /// SHA-256 of the files that say what it does, by path: a description, a job file.
+    /// SHA-256 of the files that say what it does, by path ([`crate::origin::without_folders`]): a description, a job
+    /// file.
     pub sha256: BTreeMap<String, String>,
 }
 

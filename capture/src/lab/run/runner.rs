@@ -10,6 +10,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use traces::results::lab::LabRun;
 use traces::whole_file::write_whole;
 
+use super::super::carrier::GuestJob;
 use super::super::plan::{Accelerator, LabGroup, PlannedVm, Transport, uuid};
 use super::super::process::{Process, run as run_command};
 use super::super::qemu::GuestDisk;
@@ -58,8 +59,8 @@ impl LabRunner<'_> {
             .and_then(|file| file.set_len(plan.vms[vm].size))
             .map_err(LabError::io(&unfinished))?;
         let job = self.job(vm)?;
-        let disk_under_test = (Transport::Virtio, fast_disk(&unfinished)?);
-        let mut running = RunningVm::start(self.vm_start(vm, "prepare", disk_under_test, &job, &folder)?)?;
+        let start = self.vm_start(vm, "prepare", fast_disk(&unfinished)?, &job, &folder)?;
+        let mut running = RunningVm::start(start)?;
         running.expect("done", BOOT_TIMEOUT + PREPARE_TIMEOUT, self.stop)?;
         running.finish()?;
         std::fs::rename(&unfinished, &disk).map_err(LabError::io(&disk))
@@ -77,7 +78,7 @@ impl LabRunner<'_> {
         for &member in &group.members {
             let vm = &plan.vms[member];
             let (job, place) = (self.job(member)?, folder.join(&vm.name));
-            let start = self.vm_start(member, "run", (vm.disk, storage.disk(vm)?), &job, &place)?;
+            let start = self.vm_start(member, "run", storage.disk(vm)?, &job, &place)?;
             running.push(RunningVm::start(start)?);
         }
         // FileBench lays out its files before it is ready.
@@ -162,22 +163,17 @@ impl LabRunner<'_> {
         &'b self,
         vm: usize,
         stage: &str,
-        (transport, disk): (Transport, GuestDisk),
-        job: &'b str,
+        disk: GuestDisk,
+        text: &'b str,
         folder: &'b Path,
     ) -> Result<VmStart<'b>, LabError> {
         let (plan, name) = (&self.lab.plan, &self.lab.plan.vms[vm].name);
         let carried = carried(&plan.vms[vm])?;
-        let transport = match transport {
-            Transport::Virtio => "virtio",
-            Transport::VirtioScsi => "virtio-scsi",
-            Transport::Iscsi => "iscsi",
-        };
         let settings = vec![
             ("STAGE", stage.to_owned()),
             ("PROGRAM", if carried.is_empty() { "fio" } else { filebench::PROGRAM }.to_owned()),
             ("VM", name.clone()),
-            ("TRANSPORT", transport.to_owned()),
+            ("TRANSPORT", disk.transport().to_owned()),
             ("RUNTIME", plan.seconds.to_string()),
             ("SEED", plan.seed.to_string()),
             ("UUID", uuid(plan.seed, vm)),
@@ -189,7 +185,8 @@ impl LabRunner<'_> {
         ];
         let (image, accelerator, memory) = (&self.lab.image, self.accelerator, plan.guest.memory);
         let recorder = (plan.guest.tracefs && stage == "run").then_some(self.lab.iocast.as_path());
-        Ok(VmStart { image, accelerator, memory, name, disk, settings, job, recorder, carried, folder })
+        let job = GuestJob { text, settings, recorder, carried };
+        Ok(VmStart { image, accelerator, memory, name, disk, job, folder })
     }
 
     pub(super) fn job(&self, vm: usize) -> Result<String, LabError> {

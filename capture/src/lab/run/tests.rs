@@ -2,7 +2,7 @@ use std::path::{Path, PathBuf};
 
 use traces::results::lab::{LabFigures, LabRun, LabVm};
 
-use super::super::plan::{Accelerator, Transport, uuid};
+use super::super::plan::{Accelerator, uuid};
 use super::super::qemu::GuestDisk;
 use super::runner::{COPY_CHUNK_BYTES, FIGURES_FILE};
 use super::*;
@@ -139,10 +139,10 @@ fn guest_settings_follow_the_plan() {
     let job = runner.job(1).unwrap();
     assert!(job.contains("[get]"));
     for (stage, recorder) in [("run", Some(lab.iocast.as_path())), ("prepare", None)] {
-        let start =
-            runner.vm_start(1, stage, (Transport::VirtioScsi, GuestDisk::Network), &job, folder.path()).unwrap();
-        assert_eq!((start.name, start.memory, start.recorder), ("b", 1 << 30, recorder));
-        let setting = |name| start.settings.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
+        let disk = GuestDisk::Scsi(tempfile::tempfile().unwrap());
+        let start = runner.vm_start(1, stage, disk, &job, folder.path()).unwrap();
+        assert_eq!((start.name, start.memory, start.job.recorder), ("b", 1 << 30, recorder));
+        let setting = |name| start.job.settings.iter().find(|(known, _)| *known == name).unwrap().1.as_str();
         let plain = ["STAGE", "PROGRAM", "VM", "TRANSPORT", "RUNTIME", "SEED", "SCHEDULER", "QUEUE_DEPTH", "TRACEFS"]
             .map(setting);
         assert_eq!(plain, [stage, "fio", "b", "virtio-scsi", "10", "9", "bfq", "4", "1"]);

@@ -18,9 +18,9 @@ pub struct Scrub {
     /// Keep the text of logins (names, addresses, parameters) without CHAP and other authentication
     #[arg(long)]
     pub keep_login: bool,
-    /// Replace initiator and target names, IP and MAC addresses, by the key in this file; the same key gives the same
-    /// replacements
-    #[arg(long, value_name = "FILE")]
+    /// Replace initiator and target names, IP and MAC addresses, by the secret key in this file (16 bytes at least), `-`
+    /// for standard input; the same key gives the same replacements
+    #[arg(long, value_name = "KEYFILE")]
     pub rename_key: Option<PathBuf>,
     /// Accept a file whose last packet is cut off
     #[arg(long)]

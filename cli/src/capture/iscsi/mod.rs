@@ -11,7 +11,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, Result, bail, ensure};
 use capture::Silence;
 use capture::iscsi::{
-    Analysis, AnalysisOptions, Digests, LiveCapture, PacketReader, PacketWriter, ScrubOptions, Scrubber, TsharkAnalysis,
+    Analysis, AnalysisOptions, Digests, LiveCapture, PacketReader, PacketWriter, ScrubCounts, ScrubOptions, Scrubber,
+    TsharkAnalysis,
 };
 use traces::results::wire::WireCapture;
 use traces::trace::{TraceWriter, WriteOptions};
@@ -269,8 +270,10 @@ fn by_iocast<'a>(
         Some(trace) => trace.drain(&mut analysis)?,
         None => while analysis.record().is_some() {},
     }
-    if let Some(scrubber) = raw {
-        scrubber.finish()?;
+    if let (Some(scrubber), Some(path)) = (raw, outputs.raw) {
+        let ScrubCounts { payload_bytes, kept_bytes, .. } = scrubber.finish()?;
+        let zeroed = payload_bytes - kept_bytes;
+        eprintln!("iocast: {}: kept {kept_bytes} bytes of payload (headers), set {zeroed} to zero", path.display());
     }
     let figures = analysis.figures(reader.counts());
     Ok(OpenResult { meta: analysis.meta(), trace, figures, provenance: Vec::new() })

@@ -13,7 +13,7 @@ pub fn print(figures: &WireCapture, format: OutputFormat) -> Result<()> {
         text.push('\n');
     }
     for note in &figures.notes {
-        text.push_str(&format!("{note}\n"));
+        text.push_str(&format!("{}\n", output::line(note, format)));
     }
     output::print(text.trim_end_matches('\n'))?;
     output::print("\n")

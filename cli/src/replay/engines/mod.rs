@@ -16,6 +16,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail, ensure};
 use capture::block::{BlockDevice, completed_ios};
+use traces::origin::without_folders;
 use traces::results::SCHEMA_VERSION;
 use traces::results::engines::{EngineComparison, EngineFigures};
 
@@ -87,7 +88,7 @@ pub(super) fn run(plan: &Plan, survey: &Survey, engines: &[EngineArgument]) -> R
     let comparison = EngineComparison {
         schema_version: SCHEMA_VERSION,
         program: traces::program_version(),
-        device: arguments.target.display().to_string(),
+        device: without_folders(&arguments.target.to_string_lossy()).to_owned(),
         asked_requests: survey.requests,
         left_out_requests: survey.left_out,
         asked_span_ns: prepared.span(),

@@ -2,7 +2,7 @@
 
 use traces::results::engines::{EngineComparison, EngineFigures};
 
-use crate::output::{Table, width, wrapped};
+use crate::output::{Table, sentence};
 use crate::output_format::OutputFormat;
 use crate::units::{ABSENT, percentile, span, span_or_absent};
 
@@ -22,10 +22,10 @@ pub fn render(comparison: &EngineComparison, format: OutputFormat) -> String {
     }
     let mut text = String::new();
     for line in lines {
-        text.push_str(&match format {
-            OutputFormat::Markdown => format!("{line}\n\n"),
-            _ => wrapped(&line, width()),
-        });
+        text.push_str(&sentence(&line, format));
+        if format == OutputFormat::Markdown {
+            text.push('\n');
+        }
     }
     text.push('\n');
     text.push_str(&table(engines).render(format));

@@ -9,6 +9,7 @@ use drive_models::{BuiltDrive, Profile, build_profile};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::{Engine, Limits, Stage};
 use traces::input::is_reopenable;
+use traces::origin::without_folders;
 use traces::results::SCHEMA_VERSION;
 use traces::results::closed::{ClosedValidation, Compared, OperationCompared, StreamCompared};
 use traces::spec::Spec;
@@ -50,7 +51,7 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
     let (built, drive, depth) = match named {
         Some(built) => {
             let depth = built.queue_depth();
-            (built, drive.to_string(), depth)
+            (built, drive.without_folders().to_string(), depth)
         }
         None => fitted(arguments, pass.reads, pass.end, has_flushes).with_context(name)?,
     };
@@ -70,7 +71,7 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
     let result = ClosedValidation {
         schema_version: SCHEMA_VERSION,
         program: traces::program_version(),
-        trace: name(),
+        trace: without_folders(&name()).to_owned(),
         drive,
         scheduler: scheduler.to_string(),
         depth,

@@ -162,6 +162,7 @@ impl ChunkReader for Chunks {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::parquet::FORMAT;
 
     #[test]
     fn a_length_beyond_the_file_takes_no_memory() {
@@ -183,6 +184,7 @@ mod tests {
         std::fs::write(&path, zstd::encode_all(&bytes[..], 1).unwrap()).unwrap();
         let copied = spool(&path, bytes.len() as u64).unwrap().0;
         assert_eq!(copied.metadata().unwrap().len(), bytes.len() as u64);
+        assert!(FORMAT.traps.contains(&format!("temporary copies of more than {COPY_GIB_MAX} GiB")));
         let error = spool(&path, bytes.len() as u64 - 1).unwrap_err();
         assert_eq!(error.place, Place::Byte(bytes.len() as u64 - 1));
         assert!(error.to_string().contains("into a file first"), "{error}");

@@ -120,6 +120,12 @@ fn stated_sizes(mut head: &[u8]) -> Option<[u64; 2]> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::formats::parquet::FORMAT;
+
+    #[test]
+    fn the_bound_is_stated() {
+        assert!(FORMAT.traps.contains(&format!("Pages of more than {PAGE_MIB_MAX} MiB")));
+    }
 
     #[test]
     fn the_sizes_are_those_of_the_header() {
