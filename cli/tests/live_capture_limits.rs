@@ -6,7 +6,7 @@ mod live;
 use std::fs;
 use std::path::Path;
 
-use live::{Loop, Running, errors, fio, ran, read, run};
+use live::{Loop, Running, errors, fio, instances, is_of, ran, read, run, until};
 use serde_json::Value;
 use traces::Record;
 
@@ -126,4 +126,59 @@ fn events_above_the_rate_are_counted_and_rotated_files_are_consecutive() {
     let all: Vec<&Record> = pieces.iter().flatten().collect();
     assert_eq!(all.len() as u64, summary["requests"].as_u64().unwrap());
     assert!(all.windows(2).all(|two| two[0].request.arrival <= two[1].request.arrival));
+}
+
+#[test]
+fn pieces_of_a_raw_capture_lose_nothing_between_them_and_the_oldest_go() {
+    let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
+    let stem = |name: &str| folder.path().join(name);
+    let begin = |name: &str, more: &[&str]| {
+        let out = stem(name);
+        let raw = ["capture", "block", device.str(), "--raw", "--backend", "tracefs", "--output-format", "json"];
+        Running::begin(&[&raw[..], &["-o", text(&out)], more].concat())
+    };
+    // Two instances see the same requests.
+    let all = begin("all", &["--rotate", "1s"]);
+    let last = begin("last", &["--rotate", "256k", "--keep", "2"]);
+    assert!(fio(&device, 4, &["--rate_iops=2000"]).status().unwrap().success());
+    let (last, all) = (last.interrupt(), all.interrupt());
+    let files = |output: &std::process::Output| -> Vec<String> {
+        let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
+        assert_eq!(summary["lost_events"], 0);
+        let files = summary["files"].as_array().unwrap();
+        files.iter().map(|file| file.as_str().unwrap().to_owned()).collect()
+    };
+    let described = |files: &[String]| files.iter().filter(|file| file.ends_with(".capture.json")).count();
+    let (of_all, of_last) = (files(&all), files(&last));
+    assert!(described(&of_all) >= 4, "{of_all:?}");
+    assert_eq!(described(&of_last), 2, "{of_last:?}");
+    assert!(of_all.iter().chain(&of_last).all(|file| Path::new(file).exists()));
+    assert!(!stem("last.0001.formats").exists() && !stem("last.0001.capture.json").exists());
+    // Read as one, each request has its completion; a piece alone lacks those of its neighbours.
+    let (records, losses, _) = read(&stem("all"), None);
+    assert!(records.len() > 10_000 && losses.unmatched.is_empty(), "{} {losses:?}", records.len());
+    assert!(records.iter().all(|record| record.observed.completed.is_some()));
+    let (of_two, _, _) = read(&stem("last"), None);
+    assert!(of_two.len() > 1_000 && of_two.len() < records.len(), "{}", of_two.len());
+    // Of pieces that are there already, none is mixed with new ones.
+    let again = ran(&["capture", "block", device.str(), "--raw", "--rotate", "1s", "-o", text(&stem("last"))]);
+    assert!(again.status.code() == Some(1) && errors(&again).contains("exists; --force"), "{}", errors(&again));
+    let all = text(&stem("all")).to_owned();
+    assert!(ran(&["capture", "block", device.str(), "--raw", "-w", "1", "-o", &all, "--force"]).status.success());
+    assert!(!stem("all.0001.formats").exists() && stem("all.formats").exists());
+}
+
+#[test]
+fn killed_raw_capture_lacks_its_last_seconds_at_most() {
+    let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
+    let raw = folder.path().join("raw");
+    let capture = Running::begin(&["capture", "block", device.str(), "--raw", "--backend", "tracefs", "-o", text(&raw)]);
+    // Too few events to fill a page of each CPU.
+    assert!(fio(&device, 1, &["--rate_iops=10", "--iodepth=1"]).status().unwrap().success());
+    std::thread::sleep(std::time::Duration::from_secs(7));
+    capture.signal("KILL");
+    let pid = capture.pid();
+    until("the supervisor has removed the instance", || !instances().iter().any(|path| is_of(path, pid)));
+    let (records, losses, _) = read(&raw, None);
+    assert!(records.len() >= 20, "{} {losses:?}", records.len());
 }

@@ -18,6 +18,7 @@ mod limits;
 mod merge;
 mod options;
 mod output;
+mod pieces;
 mod record;
 mod restore;
 mod store;

@@ -43,6 +43,8 @@ pub struct CaptureOptions {
     pub free_bytes: u64,
     /// When a new file begins.
     pub rotate: Option<Rotate>,
+    /// The most files, or pieces of a raw capture, that stay when new ones begin; all if none is given.
+    pub keep: Option<u32>,
     /// The most CPU time that the capture itself takes, in percent of one CPU.
     pub cpu_percent: Option<f64>,
     /// The most events per second; further ones are dropped.

@@ -7,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::statvfs;
 
+use traces::formats::trace_pipe_raw::pieces;
+
 use super::device::{BlockDevice, below};
 use super::error::CaptureError;
 
@@ -67,6 +69,16 @@ impl Output {
             removed.map_err(|error| CaptureError::io(&path, error))?;
         }
         Ok(())
+    }
+
+    /// Refuses pieces of an earlier raw capture with this name, or removes them if `force`: they would be read as
+    /// parts of this one.
+    ///
+    /// # Errors
+    /// There are some, or the folder cannot be read.
+    pub(super) fn check_no_pieces(&self, force: bool) -> Result<(), CaptureError> {
+        let Some(stem) = self.file() else { return Ok(()) };
+        pieces(stem)?.into_iter().try_for_each(|piece| Output::File(piece).check_free(force))
     }
 
     /// The files of a raw capture with this name, in the order of their names; none if the destination is no file.

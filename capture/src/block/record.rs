@@ -1,12 +1,10 @@
 //! Runs a capture from its beginning to its end.
 
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
 use std::time::{Duration, Instant};
 
 use traces::events::Placed;
 use traces::trace::AddressSpace;
-use traces::whole_file::write_whole;
 use traces::{Layer, Losses, Record, TraceMeta};
 
 use super::attribution::Attribution;
@@ -19,6 +17,7 @@ use super::limits::{RateLimit, StopLimits, pause};
 use super::merge::{RecordMerger, add_losses};
 use super::options::{CaptureOptions, CaptureProgress};
 use super::output::{self, Output};
+use super::pieces::RawPieces;
 use super::store::{StoreOutcome, TraceStore};
 use super::summary::{CaptureSummary, StopReason};
 use super::supervisor::Supervisor;
@@ -26,8 +25,10 @@ use crate::silence::{Reading, Silence};
 
 /// The interval between two sweeps: at a hundred thousand requests per second some 3 MB wait by then.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
-/// The interval at which a pause is interrupted to check for a stop.
-const STOP_POLL_INTERVAL: Duration = Duration::from_millis(20);
+/// The same if the kernel's data are only copied. The kernel wakes the capture before its buffers are full.
+const RAW_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// The longest pause. A signal ends it, unless another thread received it or it came a moment too early.
+const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The interval between two checks of limits and devices, and between two progress reports.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 const CLOCK_READING_INTERVAL: Duration = Duration::from_secs(60);
@@ -52,6 +53,7 @@ pub fn record(
     let raw = if options.raw { Some(options.output.clone()) } else { options.raw_too.clone().map(Output::File) };
     if let Some(raw) = &raw {
         raw.check_free(options.force)?;
+        raw.check_no_pieces(options.force)?;
         if !options.allow_self_capture {
             raw.check_apart(&options.devices)?;
         }
@@ -63,15 +65,17 @@ pub fn record(
         let why = format!("{free} MiB are free there, fewer than the {least} MiB of --min-free; name another folder");
         return Err(CaptureError::Output { path: file.to_owned(), why });
     }
+    let pieces = raw.map(|raw| RawPieces::new(&raw.name(), options.rotate.filter(|_| options.raw), options.keep));
     let setup = BackendSetup {
         devices: options.devices.clone(),
-        raw: raw.map(|raw| raw.name()),
+        raw: pieces.as_ref().map(|pieces| pieces.stem().to_owned()),
+        rotates: options.raw && options.rotate.is_some(),
         decode: !options.raw,
         buffer_kib: options.buffer_kib,
         decisions_only: options.decisions_only,
     };
     let chosen = backends::choose(&setup, options.backend.as_deref(), Vec::new(), &mut supervisor)?;
-    let capture = Capture::begin(options, &setup, &mut supervisor, chosen);
+    let capture = Capture::begin(options, &setup, &mut supervisor, chosen, pieces);
     let summary = capture.and_then(|mut capture| {
         let ended = capture.run(stop, watch);
         capture.end(ended, watch)
@@ -89,6 +93,8 @@ struct Capture<'a> {
     merger: RecordMerger,
     attribution: Attribution,
     store: Option<TraceStore>,
+    /// The raw files, if they are all that is written or are written, too.
+    pieces: Option<RawPieces>,
     clocks: ClockReadings,
     rate: RateLimit,
     limits: StopLimits,
@@ -110,6 +116,7 @@ impl<'a> Capture<'a> {
         setup: &'a BackendSetup,
         supervisor: &'a mut Supervisor,
         chosen: ChosenBackend,
+        pieces: Option<RawPieces>,
     ) -> Result<Capture<'a>, CaptureError> {
         let names = options.devices.iter().map(|device| device.name.clone());
         let notes = chosen.refused.iter().map(|(name, why)| refusal(name, why)).collect();
@@ -122,6 +129,7 @@ impl<'a> Capture<'a> {
             chosen,
             attribution: Attribution::new(options.vm_by, names),
             store: None,
+            pieces,
             clocks: ClockReadings::default(),
             rate: RateLimit::new(options.rate),
             limits: StopLimits {
@@ -142,7 +150,7 @@ impl<'a> Capture<'a> {
         if !options.raw {
             let meta = capture.meta(CHECKPOINT_READINGS_MAX);
             capture.stored_vms = meta.vms.len();
-            capture.store = Some(TraceStore::begin(&options.output, options.rotate, options.force, meta)?);
+            capture.store = Some(TraceStore::begin(options, meta)?);
         }
         Ok(capture)
     }
@@ -153,11 +161,13 @@ impl<'a> Capture<'a> {
         let mut read_clocks = Instant::now();
         let mut events_before = 0;
         let mut cpu_before = cpu_time();
+        let interval = if self.options.raw { RAW_SWEEP_INTERVAL } else { SWEEP_INTERVAL };
         loop {
             let awake = Instant::now();
             if let Err(error) = self.sweep() {
                 self.replace_backend(error)?;
             }
+            self.rotate_raw()?;
             if looked.elapsed() >= CHECK_INTERVAL {
                 watch(&self.progress(looked.elapsed(), events_before));
                 (events_before, looked) = (self.events, Instant::now());
@@ -176,9 +186,8 @@ impl<'a> Capture<'a> {
             let cpu = cpu_time();
             let worked = Duration::from_nanos(cpu.saturating_sub(cpu_before));
             cpu_before = cpu;
-            if let Some(reason) =
-                self.wait(pause(worked, awake.elapsed(), self.options.cpu_percent, SWEEP_INTERVAL), stop)
-            {
+            let rest = pause(worked, awake.elapsed(), self.options.cpu_percent, interval);
+            if let Some(reason) = self.wait(rest, stop) {
                 return Ok(reason);
             }
         }
@@ -214,22 +223,42 @@ impl<'a> Capture<'a> {
         Ok(())
     }
 
-    /// Pauses, unless the capture is to end.
-    fn wait(&self, rest: Duration, stop: &AtomicBool) -> Option<StopReason> {
+    /// Pauses, unless the capture is to end. Without a limit of CPU time the pause ends early if much waits.
+    fn wait(&mut self, rest: Duration, stop: &AtomicBool) -> Option<StopReason> {
         let from = Instant::now();
         loop {
             if stop.load(Ordering::Relaxed) {
                 return Some(StopReason::Interrupted);
             }
-            if self.limits.seconds.is_some_and(|most| self.begun.elapsed() >= most) {
+            let until_end = self.limits.seconds.map_or(Duration::MAX, |most| most.saturating_sub(self.begun.elapsed()));
+            if until_end.is_zero() {
                 return Some(StopReason::Time);
             }
             let left = rest.saturating_sub(from.elapsed());
             if left.is_zero() {
                 return None;
             }
-            thread::sleep(left.min(STOP_POLL_INTERVAL));
+            let part = left.min(until_end).min(PAUSE_MAX);
+            if self.options.cpu_percent.is_some() {
+                backends::sleep(part);
+            } else {
+                self.chosen.backend.wait(part);
+                if !stop.load(Ordering::Relaxed) && part < until_end {
+                    return None;
+                }
+            }
         }
+    }
+
+    /// Begins the next piece of a raw capture if it is due.
+    fn rotate_raw(&mut self) -> Result<(), CaptureError> {
+        let bytes = self.chosen.backend.raw_written().0;
+        let Some(next) = self.pieces.as_ref().filter(|pieces| pieces.is_due(bytes)).map(RawPieces::next_stem) else {
+            return Ok(());
+        };
+        self.chosen.backend.next_piece(&next)?;
+        let meta = self.meta(CHECKPOINT_READINGS_MAX);
+        self.pieces.as_mut().map_or(Ok(()), |pieces| pieces.advance(&meta, bytes))
     }
 
     fn reason_to_end(&self) -> Option<StopReason> {
@@ -444,15 +473,11 @@ impl<'a> Capture<'a> {
         (!missed.is_empty()).then(|| missed.join("; "))
     }
 
-    /// Writes the metadata beside raw files, which cannot hold them.
+    /// Completes the raw files, if they are all that is written.
     fn end_raw(&self, meta: &TraceMeta, bytes: u64) -> Result<StoreOutcome, CaptureError> {
-        let path = backends::tracefs::with_ending(&self.options.output.name(), ".capture.json");
-        let text = serde_json::to_string_pretty(meta).unwrap_or_default();
-        write_whole(&path, text.as_bytes())?;
-        let mut files = self.options.output.raw_files()?;
-        files.retain(|file| *file != path);
-        files.push(path);
-        Ok(StoreOutcome { bytes, files, failure: None })
+        let Some(pieces) = &self.pieces else { return Ok(StoreOutcome { bytes, files: Vec::new(), failure: None }) };
+        pieces.describe(meta)?;
+        Ok(StoreOutcome { bytes, files: pieces.files()?, failure: None })
     }
 }
 

@@ -13,6 +13,7 @@ use traces::formats::parquet::{GrowingWriter, recover};
 use traces::{Record, TraceMeta, WriteError};
 
 use super::error::CaptureError;
+use super::options::CaptureOptions;
 use super::output::{Output, OutputSink, rotated_path};
 
 /// The most messages that wait to be written. Beyond them the kernel's buffers fill; the kernel counts the events that
@@ -63,17 +64,13 @@ pub(super) struct StoreOutcome {
 
 impl TraceStore {
     /// Opens the output and begins a trace.
-    pub(super) fn begin(
-        output: &Output,
-        rotate: Option<Rotate>,
-        force: bool,
-        meta: TraceMeta,
-    ) -> Result<TraceStore, CaptureError> {
+    pub(super) fn begin(options: &CaptureOptions, meta: TraceMeta) -> Result<TraceStore, CaptureError> {
         let shared = Arc::new(StoreShared::default());
         let mut pieces = TraceFiles {
-            output: output.clone(),
-            rotate,
-            force,
+            output: options.output.clone(),
+            rotate: options.rotate,
+            keep: options.keep,
+            force: options.force,
             meta,
             number: 0,
             finished_bytes: 0,
@@ -131,6 +128,7 @@ struct TraceFile {
 struct TraceFiles {
     output: Output,
     rotate: Option<Rotate>,
+    keep: Option<u32>,
     force: bool,
     meta: TraceMeta,
     number: u32,
@@ -147,7 +145,12 @@ impl TraceFiles {
         let sink = OutputSink::open(&self.output, &path, self.force)?;
         let writer = GrowingWriter::begin(&path, sink, &self.meta)?;
         if self.output.file().is_some() {
-            self.shared.files.lock().unwrap_or_else(PoisonError::into_inner).push(path.clone());
+            let mut files = self.shared.files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.push(path.clone());
+            while self.keep.is_some_and(|most| files.len() > most as usize) {
+                let oldest = files.remove(0);
+                std::fs::remove_file(&oldest).map_err(|error| CaptureError::io(&oldest, error))?;
+            }
         }
         let now = Instant::now();
         Ok(TraceFile { path, writer, begun: now, checkpoint: now, groups_by_time: 0 })

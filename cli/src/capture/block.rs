@@ -56,6 +56,7 @@ pub fn run(arguments: &Block) -> Result<()> {
         size_bytes: arguments.until.max_size,
         free_bytes: arguments.until.min_free,
         rotate: arguments.rotate,
+        keep: arguments.keep,
         cpu_percent: arguments.max_cpu,
         rate: arguments.max_rate,
     };

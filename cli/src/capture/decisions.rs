@@ -45,6 +45,7 @@ pub fn run(arguments: &arguments::Decisions) -> Result<()> {
         size_bytes: arguments.until.max_size,
         free_bytes: arguments.until.min_free,
         rotate: None,
+        keep: None,
         cpu_percent: None,
         rate: None,
     };

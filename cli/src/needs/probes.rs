@@ -110,7 +110,7 @@ pub fn open_files() -> Result<String, String> {
 /// Asks a backend of `iocast capture block` whether it can be tried.
 fn backend(name: &str) -> Result<String, String> {
     let (raw, decode, buffer_kib, decisions_only) = (None, true, 1, false);
-    let setup = BackendSetup { devices: Vec::new(), raw, decode, buffer_kib, decisions_only };
+    let setup = BackendSetup { devices: Vec::new(), raw, rotates: false, decode, buffer_kib, decisions_only };
     match BACKENDS.iter().find(|row| row.name == name) {
         Some(row) => (row.probe)(&setup).map(|()| "yes".to_owned()),
         None => Err(format!("there is no backend {name}")),

@@ -5,6 +5,7 @@
 
 mod encoder;
 mod golden;
+mod pieces;
 mod refuse;
 mod rules;
 mod whole;

@@ -290,8 +290,14 @@ mod tests {
         fs::write(root.join("current_tracer"), "nop\n").unwrap();
         fs::write(root.join("trace_clock"), "[local] global mono\n").unwrap();
         fs::write(root.join("buffer_size_kb"), "7 (expanded: 1408)\n").unwrap();
-        let setup =
-            BackendSetup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only: false };
+        let setup = BackendSetup {
+            devices: Vec::new(),
+            raw: None,
+            rotates: false,
+            decode: true,
+            buffer_kib: 1024,
+            decisions_only: false,
+        };
         SavedTracer::take(root, &setup).unwrap().store(&root.join("state")).unwrap();
         for (name, value) in TRACER_SETTINGS {
             fs::write(root.join(name), value).unwrap();

@@ -51,6 +51,9 @@ fn probe_at(setup: &BackendSetup, lockdown: &Path, debugfs: &Path) -> Result<(),
     if setup.decisions_only {
         return Err("blktrace does not record I/O priorities".to_owned());
     }
+    if setup.rotates {
+        return Err("blktrace's files cannot be rotated; --backend tracefs can".to_owned());
+    }
     if setup.raw.is_some() && setup.decode {
         return Err("blktrace writes its records to files or to a pipe, not to both".to_owned());
     }
@@ -290,7 +293,7 @@ mod tests {
     use crate::block::merge::RecordMerger;
 
     fn setup(decisions_only: bool) -> BackendSetup {
-        BackendSetup { devices: Vec::new(), raw: None, decode: true, buffer_kib: 1024, decisions_only }
+        BackendSetup { devices: Vec::new(), raw: None, rotates: false, decode: true, buffer_kib: 1024, decisions_only }
     }
 
     #[test]

@@ -2,10 +2,12 @@
 
 pub(super) mod blk_tracer;
 mod blktrace;
+mod raw_pages;
 pub(super) mod tracefs;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use traces::Losses;
 use traces::events::Placed;
@@ -21,6 +23,8 @@ pub struct BackendSetup {
     pub devices: Vec<BlockDevice>,
     /// Write the kernel's raw data to files whose names begin so.
     pub raw: Option<PathBuf>,
+    /// The raw files are continued in further pieces ([`Backend::next_piece`]).
+    pub rotates: bool,
     /// Also supply the events if raw files are written.
     pub decode: bool,
     /// Size of the kernel's buffer for each CPU, in KiB.
@@ -36,6 +40,20 @@ pub trait Backend {
     /// # Errors
     /// The kernel or the program reports an error.
     fn sweep(&mut self, events: &mut Vec<Placed>) -> Result<(), CaptureError>;
+
+    /// Pauses until a signal comes, much waits to be read, or `longest` has passed.
+    fn wait(&mut self, longest: Duration) {
+        sleep(longest);
+    }
+
+    /// Ends the raw files and goes on in files whose names begin with `stem`.
+    ///
+    /// # Errors
+    /// A file cannot be written, or the backend has no pieces.
+    fn next_piece(&mut self, stem: &Path) -> Result<(), CaptureError> {
+        let why = "this backend's raw files cannot be rotated".to_owned();
+        Err(CaptureError::Output { path: stem.to_owned(), why })
+    }
 
     /// Switches tracing off and appends the remaining events.
     ///
@@ -107,6 +125,14 @@ pub const BACKENDS: &[BackendRow] = &[
         open: blk_tracer::open,
     },
 ];
+
+/// Sleeps until a signal comes or the time has passed.
+pub(super) fn sleep(time: Duration) {
+    if let Ok(time) = rustix::time::Timespec::try_from(time) {
+        // Returns early after a signal.
+        let _ = rustix::thread::nanosleep(&time);
+    }
+}
 
 /// The chosen backend, and why the previous ones failed.
 pub(super) struct ChosenBackend {

@@ -4,17 +4,20 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, BufWriter, Read as _, Write as _};
+use std::io::{self, Read as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use rustix::event::{PollFd, PollFlags, poll};
 use rustix::fs::OFlags;
+use rustix::time::Timespec;
 use traces::Losses;
 use traces::events::Placed;
-use traces::formats::trace_pipe_raw::{FORMAT, FORMATS_ENDING, INFIX, LivePages};
+use traces::formats::trace_pipe_raw::{FORMAT, LivePages};
 
-use super::{Backend, BackendSetup};
+use super::raw_pages::RawPages;
+use super::{Backend, BackendSetup, sleep};
 use crate::block::clocks::monotonic;
 use crate::block::error::CaptureError;
 use crate::block::restore::{INSTANCE_PREFIX, Owner, remove_instance};
@@ -49,6 +52,12 @@ const PAGES_PER_READ: usize = 64;
 const DESCRIPTION_BYTES_MAX: usize = 1 << 16;
 /// The interval between two checks of counters and CPUs.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
+/// Raw pages that are not full stay in the kernel's buffer for this long.
+const PARTIAL_PAGES_INTERVAL: Duration = Duration::from_secs(5);
+/// How full a buffer is when the kernel wakes a raw capture, in percent (Linux 5.0 and later).
+const WAKING_PERCENT: &str = "25";
+/// The shortest pause. A kernel without that setting says that a buffer is readable as soon as it holds an event.
+const PAUSE_MIN: Duration = Duration::from_millis(20);
 
 /// The mount point of tracefs.
 ///
@@ -89,7 +98,8 @@ struct CpuBuffer {
     dropped: u64,
     /// Of these, events not yet reported to the decoder.
     unreported: u64,
-    raw: Option<BufWriter<File>>,
+    /// Events that had been read from it then.
+    read: u64,
 }
 
 /// An instance, removed when it is dropped.
@@ -107,7 +117,7 @@ struct Tracefs {
     cpus: BTreeMap<u32, CpuBuffer>,
     instance: Instance,
     pages: LivePages,
-    raw: Option<PathBuf>,
+    raw: Option<RawPages>,
     decode: bool,
     /// The folder with the saved format descriptions.
     formats: PathBuf,
@@ -117,10 +127,11 @@ struct Tracefs {
     /// The most pages in a CPU's buffer.
     pages_max: usize,
     checked: Instant,
+    /// When pages that were not full were last read.
+    read_partial: Instant,
     online: String,
     notes: Vec<String>,
-    raw_bytes: u64,
-    /// Events that were read, after the buffers were removed.
+    /// Events that were read, when the counters were last read.
     read_in_all: u64,
     lost: u64,
 }
@@ -138,8 +149,11 @@ impl Tracefs {
         // If the buffer is full, new events are dropped and counted; recorded events are not overwritten.
         set(&path, "options/overwrite", "0")?;
         set(&path, "buffer_size_kb", &setup.buffer_kib.to_string())?;
-        let (formats, kept) = match &setup.raw {
-            Some(stem) => (with_ending(stem, FORMATS_ENDING), None),
+        // Older kernels lack the setting.
+        let _ = set(&path, "buffer_percent", WAKING_PERCENT);
+        let raw = setup.raw.as_deref().map(RawPages::begin).transpose()?;
+        let (formats, kept) = match &raw {
+            Some(raw) => (raw.formats(), None),
             None => {
                 let folder = Scratch::new().map_err(|error| CaptureError::io(&std::env::temp_dir(), error))?;
                 (folder.path().join("formats"), Some(folder))
@@ -153,14 +167,14 @@ impl Tracefs {
             buffer: vec![0; pages.page_bytes() * PAGES_PER_READ],
             pages_max: usize::try_from(setup.buffer_kib).unwrap_or(usize::MAX) * 1024 / pages.page_bytes() + 2,
             pages,
-            raw: setup.raw.clone(),
+            raw,
             decode: setup.decode,
             formats,
             _temporary: kept,
             checked: Instant::now(),
+            read_partial: Instant::now(),
             online: online(),
             notes: Vec::new(),
-            raw_bytes: 0,
             read_in_all: 0,
             lost: 0,
         };
@@ -180,17 +194,25 @@ impl Tracefs {
             let fail = |error| CaptureError::io(&path, error);
             let flags = OFlags::NONBLOCK.bits().cast_signed();
             let pipe = OpenOptions::new().read(true).custom_flags(flags).open(&path).map_err(fail)?;
-            let raw = self.raw.as_ref().map(|stem| {
-                let path = with_ending(stem, &format!("{INFIX}{number}"));
-                File::create(&path).map(BufWriter::new).map_err(|error| CaptureError::io(&path, error))
-            });
+            if let Some(raw) = &mut self.raw {
+                raw.add_cpu(number, 0)?;
+            }
             let stats = folder.join("stats");
-            self.cpus.insert(
-                number,
-                CpuBuffer { number, pipe, stats, dropped: 0, unreported: 0, raw: raw.transpose()?, path: path.clone() },
-            );
+            self.cpus.insert(number, CpuBuffer { number, pipe, stats, dropped: 0, unreported: 0, read: 0, path });
         }
         Ok(())
+    }
+
+    /// Moves the full pages of the buffers to the raw files. Returns false if the kernel cannot.
+    fn splice(&mut self) -> Result<bool, CaptureError> {
+        let Some(raw) = self.raw.as_mut().filter(|_| !self.decode) else { return Ok(false) };
+        let bytes_max = self.pages_max * self.pages.page_bytes();
+        for cpu in self.cpus.values() {
+            if !raw.splice(cpu.number, &cpu.pipe, bytes_max)? {
+                return Ok(false);
+            }
+        }
+        Ok(true)
     }
 
     /// Reads the buffers.
@@ -214,10 +236,8 @@ impl Tracefs {
                 if filled == 0 && dropped == 0 {
                     break;
                 }
-                if let Some(file) = &mut cpu.raw {
-                    let name = || with_ending(self.raw.as_deref().unwrap_or(Path::new("")), INFIX);
-                    file.write_all(&self.buffer[..filled]).map_err(|error| CaptureError::io(&name(), error))?;
-                    self.raw_bytes += filled as u64;
+                if let Some(raw) = &mut self.raw {
+                    raw.write(cpu.number, &self.buffer[..filled])?;
                 }
                 if self.decode {
                     self.pages.hand(cpu.number, &cpu.path, &self.buffer[..filled], dropped)?;
@@ -239,7 +259,9 @@ impl Tracefs {
             let dropped = lost(&stats);
             let more = dropped.saturating_sub(cpu.dropped);
             (cpu.dropped, cpu.unreported, self.lost) = (dropped, cpu.unreported + more, self.lost + more);
+            cpu.read = counter(&stats, "read events:").and_then(|count| count.parse().ok()).unwrap_or(cpu.read);
         }
+        self.read_in_all = self.cpus.values().map(|cpu| cpu.read).sum();
         let online = online();
         if online != self.online {
             self.notes.push(format!("the CPUs in use changed from {} to {online}", self.online));
@@ -248,25 +270,11 @@ impl Tracefs {
         self.find_cpus()
     }
 
-    /// Events that were read from the buffers, by the buffers' counters.
-    fn events_read(&self) -> u64 {
-        let stats = self.cpus.values().filter_map(|cpu| fs::read_to_string(&cpu.stats).ok());
-        stats.filter_map(|stats| counter(&stats, "read events:")?.parse::<u64>().ok()).sum()
-    }
-
-    /// Saves the buffers' final counters beside the raw pages.
-    fn save_stats(&mut self) -> Result<(), CaptureError> {
-        let Some(stem) = &self.raw else { return Ok(()) };
-        let folder = with_ending(stem, FORMATS_ENDING);
-        for cpu in self.cpus.values_mut() {
-            let to = folder.join(format!("stats.{}", cpu.number));
-            fs::copy(&cpu.stats, &to).map_err(|error| CaptureError::io(&to, error))?;
-            if let Some(file) = &mut cpu.raw {
-                let synced = file.flush().and_then(|()| file.get_ref().sync_all());
-                synced.map_err(|error| CaptureError::io(stem, error))?;
-            }
-        }
-        Ok(())
+    /// The text of the buffers' counters.
+    fn stats(&self) -> Result<BTreeMap<u32, String>, CaptureError> {
+        let read =
+            |cpu: &CpuBuffer| fs::read_to_string(&cpu.stats).map_err(|error| CaptureError::io(&cpu.stats, error));
+        self.cpus.values().map(|cpu| Ok((cpu.number, read(cpu)?))).collect()
     }
 }
 
@@ -277,8 +285,32 @@ impl Backend for Tracefs {
         if self.checked.elapsed() >= CHECK_INTERVAL {
             self.check()?;
         }
-        self.read()?;
+        let has_spliced = self.splice()?;
+        if !has_spliced || self.read_partial.elapsed() >= PARTIAL_PAGES_INTERVAL {
+            self.read_partial = Instant::now();
+            self.read()?;
+        }
         self.pages.release(complete, events);
+        Ok(())
+    }
+
+    fn wait(&mut self, longest: Duration) {
+        if self.decode {
+            return sleep(longest);
+        }
+        let from = Instant::now();
+        sleep(longest.min(PAUSE_MIN));
+        let mut pipes: Vec<PollFd> = self.cpus.values().map(|cpu| PollFd::new(&cpu.pipe, PollFlags::IN)).collect();
+        let left = Timespec::try_from(longest.saturating_sub(from.elapsed())).ok();
+        // After a signal the caller looks at what it said; an error shows when the buffer is read.
+        let _ = poll(&mut pipes, left.as_ref());
+    }
+
+    fn next_piece(&mut self, stem: &Path) -> Result<(), CaptureError> {
+        let (stats, cpus) = (self.stats()?, &self.cpus);
+        let Some(raw) = &mut self.raw else { return Ok(()) };
+        raw.next(stem, &stats, |cpu| cpus.get(&cpu).and_then(|_| Some(lost(stats.get(&cpu)?))).unwrap_or(0))?;
+        self.formats = raw.formats();
         Ok(())
     }
 
@@ -286,10 +318,15 @@ impl Backend for Tracefs {
         set(&self.instance.0, "tracing_on", "0")?;
         set(&self.instance.0, "events/enable", "0")?;
         self.check()?;
+        self.splice()?;
         self.read()?;
         self.pages.release(u64::MAX, events);
-        self.save_stats()?;
-        self.read_in_all = self.events_read();
+        // The counters of all that was read now.
+        self.check()?;
+        let stats = self.stats()?;
+        if let Some(raw) = &mut self.raw {
+            raw.end(&stats)?;
+        }
         self.cpus.clear();
         remove_instance(&self.instance.0).map_err(|error| CaptureError::io(&self.instance.0, error))
     }
@@ -331,7 +368,7 @@ impl Backend for Tracefs {
     }
 
     fn raw_written(&self) -> (u64, u64) {
-        (self.raw_bytes, if self.raw.is_some() { self.read_in_all.max(self.events_read()) } else { 0 })
+        self.raw.as_ref().map_or((0, 0), |raw| (raw.bytes(), self.read_in_all))
     }
 }
 

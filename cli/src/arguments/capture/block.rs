@@ -26,7 +26,7 @@ pub struct Block {
     #[arg(long)]
     pub force: bool,
     /// Write the kernel's raw data instead of a trace: pages of the trace buffer, or blktrace's files
-    #[arg(long, conflicts_with_all = ["rotate", "vm_by", "max_rate"])]
+    #[arg(long, conflicts_with_all = ["vm_by", "max_rate"])]
     pub raw: bool,
     /// Also write the kernel's raw data, to files whose names begin so
     #[arg(long, value_name = "STEM", conflicts_with = "raw")]
@@ -41,9 +41,12 @@ pub struct Block {
     /// Layer of the trace, instead of guest-queue (hypervisor: on a host whose VMs use the device)
     #[arg(long, value_parser = parse_layer, value_name = "guest-queue|guest-issued|hypervisor|wire")]
     pub layer: Option<Layer>,
-    /// Begin a new file, NAME.0001.parquet and on, at this size (1g) or age (1h)
+    /// Begin a new file, NAME.0001.parquet and on, at this size (1g) or age (1h); with --raw a new piece NAME.0001
     #[arg(long, value_parser = parse_rotate, value_name = "SIZE|TIME")]
     pub rotate: Option<Rotate>,
+    /// Files or pieces that stay; when a new one begins, the oldest are removed [default: all]
+    #[arg(long, value_parser = clap::value_parser!(u32).range(1..), value_name = "N", requires = "rotate")]
+    pub keep: Option<u32>,
     /// Permit writing the trace onto a traced device
     #[arg(long)]
     pub allow_self_capture: bool,

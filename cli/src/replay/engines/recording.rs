@@ -50,6 +50,7 @@ impl Recording {
             size_bytes: None,
             free_bytes: 0,
             rotate: None,
+            keep: None,
             cpu_percent: None,
             rate: None,
         };

@@ -13,7 +13,7 @@
 //! STEM.formats/stats.0, …                  per_cpu/cpuN/stats, after the end (may be missing)
 //! ```
 //!
-//! and is named by its stem or any of these. The last three must be there for the clock's name, for
+//! and is named by its stem or any of these. A capture may consist of pieces (`pieces.rs`). The last three must be there for the clock's name, for
 //! provenance, and to know of events that found the buffer full. All layouts are taken from the
 //! saved files (`layout.rs`); the pages are decoded by `page.rs`, from files or, while the kernel still
 //! writes, as they come (`live.rs`).
@@ -22,8 +22,9 @@ mod layout;
 mod live;
 mod page;
 mod pages;
+mod pieces;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};
 
 use crate::error::{Place, Problem, ReadError};
@@ -35,14 +36,16 @@ use crate::input::Input;
 use crate::trace::ReadOptions;
 use layout::Layouts;
 use page::PageFile;
+use pieces::Chain;
 
 pub use live::LivePages;
+pub use pieces::{piece_stem, pieces};
 
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {
     name: "trace-pipe-raw",
     summary: "pages of tracefs's trace_pipe_raw with the block layer's tracepoints: STEM.trace_raw.N of all CPUs and \
-              STEM.formats, by stem or any member",
+              STEM.formats, by stem or any member; in pieces STEM.0001 and on",
     units: "ns; 512-byte sectors",
     traps: "Times in ns of the trace clock (local by default, which may differ between CPUs). The formats must be \
             those of the kernel, and header_page that of the instance, that the pages come from. Events that a full \
@@ -69,7 +72,7 @@ const OPTIONAL: [&str; 2] = ["trace_clock", "kernel"];
 const NO_TIME: [&str; 5] = ["counter", "uptime", "x86-tsc", "ppc-tb", "s390-tod"];
 
 fn recognises(path: &Path, _head: &[u8]) -> bool {
-    page_files(path).is_ok_and(|files| !files.is_empty())
+    parts(path).is_ok_and(|parts| !parts.is_empty())
 }
 
 /// The stem of the capture that `path` is a member of, or that it is itself.
@@ -84,14 +87,29 @@ fn stem(path: &Path) -> PathBuf {
     per_cpu::parse_name(name, INFIX).map_or_else(|| path.to_owned(), |(stem, _)| path.with_file_name(stem))
 }
 
-/// The page files of a capture with their CPUs; none if `path` names no capture.
-fn page_files(path: &Path) -> Result<BTreeMap<u32, PathBuf>, ReadError> {
-    per_cpu::files(&stem(path), INFIX)
+/// The stems of the parts of a capture: its own, or those of its pieces. None if `path` names no capture.
+fn parts(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
+    let stem = stem(path);
+    if !per_cpu::files(&stem, INFIX)?.is_empty() {
+        return Ok(vec![stem]);
+    }
+    if stem.is_file() { Ok(Vec::new()) } else { pieces(&stem) }
+}
+
+/// The page files of each CPU.
+fn page_files(parts: &[PathBuf]) -> Result<BTreeMap<u32, VecDeque<PathBuf>>, ReadError> {
+    let mut by_cpu: BTreeMap<u32, VecDeque<PathBuf>> = BTreeMap::new();
+    for part in parts {
+        for (cpu, file) in per_cpu::files(part, INFIX)? {
+            by_cpu.entry(cpu).or_default().push_back(file);
+        }
+    }
+    Ok(by_cpu)
 }
 
 /// `STEM.formats`.
-fn formats_folder(path: &Path) -> PathBuf {
-    let mut folder = stem(path).into_os_string();
+fn formats_folder(part: &Path) -> PathBuf {
+    let mut folder = part.as_os_str().to_owned();
     folder.push(FORMATS_ENDING);
     folder.into()
 }
@@ -103,17 +121,21 @@ fn stats_file(folder: &Path, cpu: u32) -> PathBuf {
 
 /// All files of a capture that are read.
 fn files(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
-    let pages = page_files(path)?;
-    if pages.is_empty() {
+    let parts = parts(path)?;
+    if parts.is_empty() {
         return Err(not_named_like_one(path));
     }
-    let folder = formats_folder(path);
-    let mut optional: Vec<PathBuf> = OPTIONAL.iter().map(|name| folder.join(name)).collect();
-    optional.extend(pages.keys().map(|cpu| stats_file(&folder, *cpu)));
-    optional.retain(|file| file.is_file());
-    let mut files: Vec<PathBuf> = pages.into_values().collect();
-    files.extend(layout::files(&folder)?);
-    files.extend(optional);
+    let pages = page_files(&parts)?;
+    let mut files: Vec<PathBuf> = pages.values().flatten().cloned().collect();
+    for (number, part) in parts.iter().enumerate() {
+        let folder = formats_folder(part);
+        // The descriptions of the first part decode all.
+        if number == 0 {
+            files.extend(layout::files(&folder)?);
+            files.extend(OPTIONAL.iter().map(|name| folder.join(name)).filter(|file| file.is_file()));
+        }
+        files.extend(pages.keys().map(|cpu| stats_file(&folder, *cpu)).filter(|file| file.is_file()));
+    }
     Ok(files)
 }
 
@@ -131,21 +153,27 @@ fn not_named_like_one(path: &Path) -> ReadError {
     }
 }
 
-fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture<PageFile<Input>>>, ReadError> {
+fn paired(path: &Path, options: &ReadOptions) -> Result<PairedReader<Capture<PageFile<Chain>>>, ReadError> {
     Takes { device: true, ..Takes::default() }.check(path, FORMAT.name, options)?;
-    let pages = page_files(path)?;
-    if pages.is_empty() {
-        return Err(not_named_like_one(path));
+    let parts = parts(path)?;
+    let Some(first) = parts.first() else { return Err(not_named_like_one(path)) };
+    let stem = stem(path);
+    if parts.len() > 1 {
+        pieces::check_complete(&stem)?;
     }
-    let folder = formats_folder(path);
+    let folder = formats_folder(first);
     let layouts = Layouts::read(&folder)?;
     let clock = clock(&folder)?;
     let kernel = layout::read_optional(&folder.join("kernel"))?;
-    let files = pages.into_iter().map(|(cpu, file)| {
-        let dropped = dropped(&stats_file(&folder, cpu))?;
-        PageFile::new(Input::open(&file)?, cpu, &layouts, dropped, kernel.as_deref().map(str::trim))
-    });
-    let capture = Capture::new(FORMAT.name, path, options, files)?;
+    let mut files = Vec::new();
+    for (cpu, of_cpu) in page_files(&parts)? {
+        let dropped = parts
+            .iter()
+            .try_fold(0, |sum: u64, part| Ok(sum.saturating_add(dropped(&stats_file(&formats_folder(part), cpu))?)))?;
+        let Some(chain) = Chain::open(&stem, cpu, of_cpu)? else { continue };
+        files.push(PageFile::new(chain, cpu, &layouts, dropped, kernel.as_deref().map(str::trim))?);
+    }
+    let capture = Capture::new(FORMAT.name, path, options, files.into_iter().map(Ok))?;
     Ok(PairedReader::new(capture, FORMAT.name, &clock, options))
 }
 

@@ -162,7 +162,9 @@ impl<P: Pages> PageFile<P> {
         if filled < self.page.len() {
             if findings.lenient {
                 findings.losses.skip("page cut short by the end of its file");
-                return Ok(false);
+                // There may be another file.
+                self.end = 0;
+                return self.next_page(findings);
             }
             return Err(ReadError::new(
                 self.input.path(),
