@@ -281,7 +281,7 @@ fn client_is_served_and_nothing_is_lost_while_thousands_of_others_attack() {
 /// The image and the log of the killed server have all that the verifying client was told.
 fn check_what_is_left(folder: &Path, verifier: &Verifier) {
     assert!(verifier.served() > 10_000 && verifier.refused == 0, "{}", verifier.served());
-    verifier.check_image(&folder.join("disk"));
+    assert_eq!(verifier.lost_in_image(&folder.join("disk")), None);
     let recovered = iocast().current_dir(folder).args(["capture", "recover", "log.parquet"]).output().unwrap();
     assert!(recovered.status.success(), "{}", String::from_utf8_lossy(&recovered.stderr));
     let mut reader = formats::open(&folder.join("log.parquet"), &ReadOptions::default()).unwrap();
@@ -295,7 +295,7 @@ fn check_what_is_left(folder: &Path, verifier: &Verifier) {
     assert_eq!(reader.meta().vms, ["mine", "others"]);
     println!("{} requests of the verifying client and {others} others in the log", mine.len());
     assert!(others > CLOSED, "{others}");
-    verifier.check_log(mine.iter());
+    assert_eq!(verifier.wrong_in_log(mine.iter()), None);
     let left: Vec<String> =
         std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
     assert!(!left.iter().any(|name| name.starts_with("log.") && name != "log.parquet"), "{left:?}");

@@ -49,30 +49,36 @@ pub struct Client {
 }
 
 impl Client {
-    /// Opens an export by NBD_OPT_GO. The error is the server's message.
+    /// Opens an export by NBD_OPT_GO. The error is the server's message, or the operating system's.
     pub fn connect(path: &Path, export: &str) -> Result<Client, String> {
-        let mut socket = UnixStream::connect(path).unwrap();
-        socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-        let greeting: [u8; 18] = take(&mut socket);
+        Client::begin(path, export).map_err(|error| error.to_string())?
+    }
+
+    fn begin(path: &Path, export: &str) -> std::io::Result<Result<Client, String>> {
+        let mut socket = UnixStream::connect(path)?;
+        socket.set_read_timeout(Some(Duration::from_secs(20)))?;
+        let mut greeting = [0; 18];
+        socket.read_exact(&mut greeting)?;
         assert_eq!(&greeting[..16], b"NBDMAGICIHAVEOPT");
         // Fixed newstyle, no zeroes; no information requests.
         let name = [&(export.len() as u32).to_be_bytes()[..], export.as_bytes(), &[0, 0]].concat();
-        socket.write_all(&[&3u32.to_be_bytes()[..], &option(7, &name)].concat()).unwrap();
+        socket.write_all(&[&3u32.to_be_bytes()[..], &option(7, &name)].concat())?;
         let mut client = Client { socket, size: 0, flags: 0, sent: 0, reads: BTreeMap::new() };
         loop {
-            let head: [u8; 20] = take(&mut client.socket);
+            let mut head = [0; 20];
+            client.socket.read_exact(&mut head)?;
             let kind = u32::from_be_bytes(head[12..16].try_into().unwrap());
             let length = u32::from_be_bytes(head[16..].try_into().unwrap());
             let mut data = vec![0; length as usize];
-            client.socket.read_exact(&mut data).unwrap();
+            client.socket.read_exact(&mut data)?;
             match kind {
-                1 => return Ok(client),
+                1 => return Ok(Ok(client)),
                 3 if data[..2] == [0, 0] => {
                     client.size = u64::from_be_bytes(data[2..10].try_into().unwrap());
                     client.flags = u16::from_be_bytes(data[10..12].try_into().unwrap());
                 }
                 3 => {}
-                error => return Err(format!("{error:#x}: {}", String::from_utf8_lossy(&data))),
+                error => return Ok(Err(format!("{error:#x}: {}", String::from_utf8_lossy(&data)))),
             }
         }
     }
