@@ -2,11 +2,12 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
-use std::process::Output;
+use std::process::{Command, Output};
 
 use rayon::prelude::*;
 use tempfile::TempDir;
 
+use super::short::Short;
 use super::strace::{Call, Fault, INTERRUPTED, KILL, calls, faults, hit, traced};
 use super::{Files, files, judge, server, wire, write};
 
@@ -115,9 +116,13 @@ impl Place {
     }
 
     fn run(&self, case: &Case, fault: Option<&Fault>) -> (Output, Vec<Call>) {
+        self.run_with(case, fault, |_| ())
+    }
+
+    fn run_with(&self, case: &Case, fault: Option<&Fault>, change: impl Fn(&mut Command)) -> (Output, Vec<Call>) {
         let record = self.whole.path().join("record");
         let mut command = traced(&self.work(), &record, fault);
-        command.args(&case.arguments).env("TMPDIR", self.temporary());
+        change(command.args(&case.arguments).env("TMPDIR", self.temporary()));
         let output = command.output().expect("strace is not installed; Debian's package strace has it");
         (output, calls(&record))
     }
@@ -151,6 +156,10 @@ fn wrong_end(output: &Output, clean: &Clean, after: &Files, fault: &Fault, at: &
     let said = String::from_utf8_lossy(&output.stderr);
     let Some(code) = output.status.code() else { return Some(format!("it ended with {}", output.status)) };
     let only_messages = !at.is_empty() && at.iter().all(|call| call.is_message());
+    let must_fail = at.iter().any(|call| call.must_succeed()) && fault.kind != INTERRUPTED;
+    if code == 0 && must_fail && !only_messages {
+        return Some("it does not notice the failure".to_owned());
+    }
     if code == 0 || only_messages {
         let is_same = output.stdout == clean.output.stdout && *after == clean.after;
         return (code != 0 || !is_same).then(|| format!("code {code}, and the result is not the clean run's"));
@@ -159,13 +168,16 @@ fn wrong_end(output: &Output, clean: &Clean, after: &Files, fault: &Fault, at: &
         return Some("it does not survive an interruption".to_owned());
     }
     let is_printing = at.iter().any(|call| call.is_standard_output());
-    let names_it = if is_printing {
+    let names_it = if at.iter().any(|call| call.is_message()) {
+        // The message may be what failed, too.
+        true
+    } else if is_printing {
         said.contains("standard output")
     } else {
         // Or the folder.
         said.starts_with("iocast: .: ") || clean.after.keys().any(|name| said.contains(name.as_str()))
     };
-    (code != 1 || !said.contains("iocast: ") || !names_it).then(|| format!("code {code} without a proper message"))
+    (code != 1 || !names_it).then(|| format!("code {code} without a proper message"))
 }
 
 /// No output is there in part, and no input has changed.
@@ -201,6 +213,18 @@ fn wrong_again(case: &Case, clean: &Clean, place: &Place) -> Option<String> {
         .then(|| format!("the next run leaves {} and {temporary} temporary files", names(&after)))
 }
 
+/// Runs the command with short reads and writes. Returns what is wrong with what it leaves.
+fn problem_of_short_calls(case: &Case, clean: &Clean, short: &Short) -> Option<String> {
+    let place = Place::new(&case.before);
+    let (output, calls) = place.run_with(case, None, |command| short.cut(command));
+    let is_same = output.stdout == clean.output.stdout && files(&place.work()) == clean.after;
+    let said = String::from_utf8_lossy(&output.stderr);
+    // The digest of an input reads 64 KiB at a time.
+    assert!(!calls.iter().any(|call| call.arguments.contains(", 65536)")), "no call was cut: {calls:?}");
+    let is_good = output.status.success() && is_same;
+    (!is_good).then(|| format!("{}: short calls: {}: {said}", case.arguments.join(" "), output.status))
+}
+
 #[test]
 fn outputs_are_whole_or_absent_and_errors_name_them_whichever_call_fails() {
     let cases = cases();
@@ -218,5 +242,8 @@ fn outputs_are_whole_or_absent_and_errors_name_them_whichever_call_fails() {
         clean.push(Clean { output, after });
     }
     let found = runs.par_iter().filter_map(|(index, fault)| problem(&cases[*index], &clean[*index], fault));
-    judge("commands", runs.len(), &found.collect::<Vec<String>>());
+    let short = Short::build();
+    let all = cases.iter().zip(&clean);
+    let cut: Vec<String> = all.filter_map(|(case, clean)| problem_of_short_calls(case, clean, &short)).collect();
+    judge("commands", runs.len() + cases.len(), &[found.collect(), cut].concat());
 }

@@ -33,7 +33,6 @@ fn write(folder: &Path, files: &Files) {
 /// Fails with the first of the problems that were found in so many runs.
 fn judge(what: &str, runs: usize, problems: &[String]) {
     println!("{what}: {runs} runs");
-    std::fs::write(format!("/tmp/problems-{what}"), problems.join("\n@@")).unwrap(); // TEMPORARY
     let first = problems.iter().take(12).map(String::as_str).collect::<Vec<&str>>();
     assert!(problems.is_empty(), "{what}: {} of {runs} runs\n{}", problems.len(), first.join("\n"));
 }

@@ -15,6 +15,7 @@ use traces::trace::ReadOptions;
 use super::served::client::Client;
 use super::served::verifier::Verifier;
 use super::served::{Killed, iocast, start};
+use super::short::Short;
 use super::strace::{Call, Fault, INTERRUPTED, KILL, calls, faults, hit, traced};
 use super::{Files, files, judge};
 
@@ -68,8 +69,13 @@ struct Served {
 
 /// Serves a client until it has its replies, or the server ends.
 fn serve(folder: &Path, more: &[&str], fault: Option<&Fault>) -> Served {
+    serve_with(folder, more, fault, |_| ())
+}
+
+fn serve_with(folder: &Path, more: &[&str], fault: Option<&Fault>, change: impl Fn(&mut Command)) -> Served {
     let record = folder.with_file_name("record");
     let mut command = traced(folder, &record, fault);
+    change(&mut command);
     command.args(SERVE).args(more).stdout(Stdio::null()).stderr(Stdio::piped());
     let mut strace = Killed(command.spawn().expect("strace is not installed; Debian's package strace has it"));
     let id = strace.0.id();
@@ -125,6 +131,17 @@ fn problem(fault: &Fault) -> Option<String> {
     wrong.map(|wrong| format!("{fault:?} at {at:?}: {wrong}; {}, it said: {}", served.status, served.said))
 }
 
+/// Serves with short reads and writes. Returns what is wrong.
+fn problem_of_short_calls(short: &Short) -> Option<String> {
+    let whole = tempfile::tempdir().unwrap();
+    let folder = std::fs::canonicalize(whole.path()).unwrap().join("work");
+    std::fs::create_dir(&folder).unwrap();
+    let served = serve_with(&folder, &["--create", "256k"], None, |command| short.cut(command));
+    let is_good = served.status.success() && served.verifier.as_ref().is_some_and(|verifier| verifier.refused == 0);
+    let wrong = lost(&folder, &served).or_else(|| wrong_again(&folder));
+    wrong.or_else(|| (!is_good).then(|| format!("short calls: {}, it said: {}", served.status, served.said)))
+}
+
 /// The server serves on, or ends with an error that names the file.
 fn wrong_end(served: &Served, fault: &Fault, at: &[&Call]) -> Option<String> {
     if fault.kind == KILL {
@@ -136,7 +153,8 @@ fn wrong_end(served: &Served, fault: &Fault, at: &[&Call]) -> Option<String> {
     if refused != expected {
         return Some(format!("{refused} requests got an error"));
     }
-    let names_it = ["log.parquet", "disk", "report.json"].iter().any(|name| served.said.contains(name));
+    let names_it =
+        ["standard output", "log.parquet", "disk", "report.json"].iter().any(|name| served.said.contains(name));
     match served.status.code() {
         Some(0) => None,
         // The message may be what failed.
@@ -174,7 +192,8 @@ fn has_tail(folder: &Path) -> bool {
 
 /// The next server serves, whatever the one before has left.
 fn wrong_again(folder: &Path) -> Option<String> {
-    let image: &[&str] = if folder.join("disk").exists() { &[] } else { &["--create", "256k"] };
+    let has_image = std::fs::metadata(folder.join("disk")).is_ok_and(|image| image.len() > 0);
+    let image: &[&str] = if has_image { &[] } else { &["--create", "256k"] };
     let again = serve(folder, &[image, &["--force"]].concat(), None);
     let is_good = again.status.success() && again.verifier.is_some_and(|verifier| verifier.refused == 0);
     let left: Vec<String> = files(folder).into_keys().collect();
@@ -191,5 +210,6 @@ fn nothing_acknowledged_is_lost_whichever_call_of_the_server_fails() {
     assert!(served.status.success() && served.verifier.is_some(), "{}", served.said);
     let faults = faults(&served.calls, &folder);
     let found = faults.par_iter().filter_map(problem).collect::<Vec<String>>();
-    judge("serve", faults.len(), &found);
+    let cut: Vec<String> = problem_of_short_calls(&Short::build()).into_iter().collect();
+    judge("serve", faults.len() + 1, &[found, cut].concat());
 }

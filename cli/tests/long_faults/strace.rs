@@ -63,6 +63,11 @@ impl Call {
         self.file() == Some("2")
     }
 
+    /// Whether a result may lack something if it fails.
+    pub fn must_succeed(&self) -> bool {
+        matches!(self.name.as_str(), "write" | "pwrite64" | "writev" | "fsync" | "ftruncate")
+    }
+
     /// Whether it is about standard output.
     pub fn is_standard_output(&self) -> bool {
         self.file() == Some("1")

@@ -75,8 +75,8 @@ pub(super) fn remove_before(log: &Path, number: u64) {
 }
 
 /// Removes all segments.
-pub(super) fn remove(log: &Path) {
-    remove_before(log, u64::MAX);
+pub(super) fn remove_all(log: &Path) -> io::Result<()> {
+    segments(log)?.into_iter().try_for_each(|(_, segment)| fs::remove_file(segment))
 }
 
 /// Whether the log has a tail.
@@ -190,7 +190,7 @@ mod tests {
             OpenOptions::new().append(true).open(path(&log, 1)).unwrap().write_all(garbage).unwrap();
             assert_eq!(records(&log, 0).unwrap(), [record(ROWS)]);
         }
-        remove(&log);
+        remove_all(&log).unwrap();
         assert_eq!(segments(&log).unwrap(), []);
     }
 }
