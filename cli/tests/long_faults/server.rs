@@ -74,6 +74,8 @@ fn serve(folder: &Path, more: &[&str], fault: Option<&Fault>) -> Served {
 
 fn serve_with(folder: &Path, more: &[&str], fault: Option<&Fault>, change: impl Fn(&mut Command)) -> Served {
     let record = folder.with_file_name("record");
+    // A kill shows whether a record that could not be saved at first was saved later.
+    let kill = fault.is_some_and(|fault| is_of_tail(fault) && fault.kind != KILL);
     let mut command = traced(folder, &record, fault);
     change(&mut command);
     command.args(SERVE).args(more).stdout(Stdio::null()).stderr(Stdio::piped());
@@ -97,7 +99,7 @@ fn serve_with(folder: &Path, more: &[&str], fault: Option<&Fault>, change: impl 
     let verifier = client.map(|client| {
         let mut verifier = Verifier::new(client, 11);
         if verifier.run(1, REQUESTS) {
-            end(id, "TERM");
+            end(id, if kill { "KILL" } else { "TERM" });
         }
         verifier
     });
@@ -109,6 +111,11 @@ fn serve_with(folder: &Path, more: &[&str], fault: Option<&Fault>, change: impl 
         said.push_str("it hangs");
     }
     Served { status, said, calls: calls(&record), verifier }
+}
+
+/// Whether it is at the log's tail, and not at the last request.
+fn is_of_tail(fault: &Fault) -> bool {
+    fault.file.as_deref().is_some_and(|file| file.contains(".tail-")) && fault.number < REQUESTS as usize
 }
 
 /// Sends a signal to the server that a strace of this id has started.
@@ -145,7 +152,7 @@ fn problem_of_short_calls(short: &Short) -> Option<String> {
 
 /// The server serves on, or ends with an error that names the file.
 fn wrong_end(served: &Served, fault: &Fault, at: &[&Call]) -> Option<String> {
-    if fault.kind == KILL {
+    if fault.kind == KILL || is_of_tail(fault) {
         return (served.status.signal() != Some(9)).then(|| "it was not killed".to_owned());
     }
     let is_data = at.iter().any(|call| call.name.starts_with('p') && call.arguments.contains("/disk>"));

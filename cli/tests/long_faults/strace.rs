@@ -160,23 +160,20 @@ pub fn hit<'a>(calls: &'a [Call], fault: &Fault) -> Vec<&'a Call> {
 
 /// All faults at calls of a clean run that are about a file of the test's.
 pub fn faults(calls: &[Call], folder: &Path) -> Vec<Fault> {
+    // All calls of a name, and those among them that are about one file.
+    let mut counts: BTreeMap<(&str, &str, Option<String>), usize> = BTreeMap::new();
     let mut faults = BTreeSet::new();
-    for (name, errors) in CALLS {
-        let mut counts: BTreeMap<(&str, Option<String>), usize> = BTreeMap::new();
-        for call in calls.iter().filter(|call| call.name == name) {
-            let lasting = call.lasting_name(folder).filter(|_| call.is_ours(folder));
-            let mut number = 0;
-            // Every call counts among all of that name, and perhaps among those of its file.
-            for file in [None, lasting].into_iter().collect::<BTreeSet<Option<String>>>() {
-                let count = counts.entry((&call.thread, file)).or_default();
-                *count += 1;
-                number = *count;
-            }
-            if call.is_ours(folder) {
-                let kinds = errors.iter().copied().chain([KILL]);
-                let file = call.lasting_name(folder);
-                faults.extend(kinds.map(|kind| Fault { call: name, file: file.clone(), number, kind }));
-            }
+    for call in calls {
+        let file = call.lasting_name(folder).filter(|_| call.is_ours(folder));
+        let mut number = 0;
+        for counted in BTreeSet::from([None, file.clone()]) {
+            let count = counts.entry((&call.thread, &call.name, counted)).or_default();
+            *count += 1;
+            number = *count;
+        }
+        for &(call, errors) in CALLS.iter().filter(|(name, _)| *name == call.name && call.is_ours(folder)) {
+            let kinds = errors.iter().copied().chain([KILL]);
+            faults.extend(kinds.map(|kind| Fault { call, file: file.clone(), number, kind }));
         }
     }
     faults.into_iter().collect()
