@@ -2,7 +2,7 @@
 //! interrupted, or is the last one before a kill. A result is whole and the same, or it is absent and an error names the
 //! file.
 //!
-//! Needs Debian's strace, and permission to trace own processes.
+//! Needs Debian's strace and gcc, and permission to trace own processes.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod commands;

@@ -7,7 +7,6 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use serve::{Description, Limits, Listener, ServedDrive, Server, Stopper, check, urgency};
 use tempfile::TempDir;
