@@ -1,5 +1,5 @@
-//! `iocast serve` under attack: thousands of clients that hang up, stall, flood it, send nonsense and are killed, all at
-//! once, beside one client that knows what it wrote. At the end the server is killed.
+//! `iocast serve` under attack: thousands of clients that hang up, stall, flood it, send nonsense and are killed, all
+//! at once, beside one client that knows what it wrote. At the end the server is killed.
 //!
 //! Needs Debian's fio.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.

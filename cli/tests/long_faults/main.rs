@@ -1,6 +1,6 @@
 //! Faults at every system call that touches a file: each command runs once for each call, which then fails, is
-//! interrupted, or is the last one before a kill. A result is whole and the same, or it is absent and an error names the
-//! file.
+//! interrupted, or is the last one before a kill. A result is whole and the same, or it is absent and an error names
+//! the file.
 //!
 //! Needs Debian's strace and gcc, and permission to trace own processes.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.

@@ -1,10 +1,10 @@
 //! Faults by strace: which calls a command makes, and the same command with one of them failing.
 //!
-//! strace counts the calls of each name, per thread. Where a file has a name, only the calls about that file are counted
-//! (`-P`), so that threads with other files do not matter. Files without a name, and what is printed, are counted with
-//! all calls of that name, the loader's included: a fault at number N then comes at the Nth call of every thread that
-//! makes so many. The numbers that are tried are those at which some thread of the clean run has such a file. What was hit
-//! is read from strace's own record of the run.
+//! strace counts the calls of each name, per thread. Where a file has a name, only the calls about that file are
+//! counted (`-P`), so that threads with other files do not matter. Files without a name, and what is printed, are
+//! counted with all calls of that name, the loader's included: a fault at number N then comes at the Nth call of every
+//! thread that makes so many. The numbers that are tried are those at which some thread of the clean run has such a
+//! file. What was hit is read from strace's own record of the run.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;

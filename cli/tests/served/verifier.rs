@@ -1,4 +1,5 @@
-//! A client that knows what it wrote: it checks what it reads, and which writes and requests a dead server must have kept.
+//! A client that knows what it wrote: it checks what it reads, and which writes and requests a dead server must have
+//! kept.
 
 use std::collections::BTreeMap;
 use std::os::unix::fs::FileExt as _;
@@ -79,9 +80,9 @@ impl Verifier {
         if self.outstanding.values().any(|other| other.block == block) {
             return true;
         }
-        let is_read = self.random.next() % 3 == 0;
+        let is_read = self.random.next().is_multiple_of(3);
         let (operation, command) = if is_read { (Operation::Read, READ) } else { (Operation::Write, WRITE) };
-        let flags = if !is_read && self.random.next() % 4 == 0 { FUA } else { 0 };
+        let flags = if !is_read && self.random.next().is_multiple_of(4) { FUA } else { 0 };
         self.writes += u64::from(!is_read);
         let number = self.writes;
         let data = if is_read { Vec::new() } else { contents(block, number) };

@@ -32,8 +32,8 @@ pub enum RecoveryError {
     },
 }
 
-/// Completes the log at `path` of a server that was killed, with the requests of its tail. Returns their number together;
-/// `None` if the log has no tail, or one that it does not need any more.
+/// Completes the log at `path` of a server that was killed, with the requests of its tail. Returns their number
+/// together; `None` if the log has no tail, or one that it does not need any more.
 ///
 /// The log is replaced as a whole. A kill in the meantime leaves the old one with its tail, or the new one.
 ///
