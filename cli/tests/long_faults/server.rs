@@ -166,7 +166,7 @@ fn wrong_end(served: &Served, fault: &Fault, at: &[&Call]) -> Option<String> {
     // A record that is not in the tail comes into the log when serving ends.
     let is_tail = |call: &&Call| call.arguments.contains(".tail-");
     let may_fail = |call: &&Call| is_data || is_tail(call) || call.is_message() || !call.must_succeed();
-    let must_fail = fault.kind != INTERRUPTED && !at.iter().all(|call| may_fail(call));
+    let must_fail = fault.kind != INTERRUPTED && !at.iter().all(may_fail);
     match served.status.code() {
         Some(0) if must_fail => Some("it does not notice the failure".to_owned()),
         Some(0) => None,
