@@ -5,7 +5,7 @@ use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use traces::whole_file::write_whole;
+use traces::whole_file::{WholeFile, write_whole};
 
 use crate::error::UsageError;
 
@@ -42,15 +42,14 @@ impl Files {
         Ok(files)
     }
 
-    /// Creates a file and removes it again. A file that exists is only opened.
+    /// Begins a file that is never finished, so that a kill leaves none. A file that exists is only opened.
     fn try_writing(&self, ending: &str) -> Result<()> {
         let path = self.named(ending);
         let name = || format!("{}: cannot be written; choose other names with --output", path.display());
         if path.exists() {
             return OpenOptions::new().write(true).open(&path).map(drop).with_context(name);
         }
-        OpenOptions::new().write(true).create_new(true).open(&path).with_context(name)?;
-        std::fs::remove_file(&path).with_context(name)
+        WholeFile::create(&path).map(drop).map_err(|error| error.problem).with_context(name)
     }
 
     /// The path of the file with this ending. The ending follows the whole stem, including its dots.

@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::io::{self, Write};
 use std::ops::Range;
 
-use anyhow::Result;
+use anyhow::{Context, Result};
 use chrono::{DateTime, SecondsFormat};
 use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets};
 use serde::Serialize;
@@ -208,9 +208,7 @@ pub fn message(text: &str) -> Cow<'_, str> {
 /// As [`print()`].
 pub fn print_as_it_is(text: &str) -> Result<()> {
     let mut out = io::stdout().lock();
-    out.write_all(text.as_bytes())?;
-    out.flush()?;
-    Ok(())
+    out.write_all(text.as_bytes()).and_then(|()| out.flush()).context("standard output")
 }
 
 /// Prints as indented JSON.

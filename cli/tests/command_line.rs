@@ -133,3 +133,13 @@ fn exit_code_is_the_same_if_nobody_reads_standard_error() {
     drop(child.stderr.take());
     assert_eq!(child.wait().unwrap().code(), Some(1));
 }
+
+#[test]
+fn output_that_cannot_be_printed_is_an_error_that_says_so() {
+    let full = std::fs::OpenOptions::new().write(true).open("/dev/full").unwrap();
+    let mut command = std::process::Command::new(assert_cmd::cargo::cargo_bin!("iocast"));
+    let output = command.args(["list", "papers"]).stdout(full).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1));
+    assert!(said.starts_with("iocast: standard output: No space left on device"), "{said}");
+}

@@ -3,6 +3,8 @@
 //! Needs Debian's libnbd-bin, fio and util-linux, and root for a full disk.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod served;
+
 use std::io::{BufRead, BufReader};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::Path;
@@ -10,35 +12,8 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use assert_cmd::cargo::cargo_bin_cmd;
+use served::{iocast, signal, start};
 use tempfile::TempDir;
-
-fn iocast() -> Command {
-    Command::new(cargo_bin_cmd!("iocast").get_program())
-}
-
-/// Starts `iocast serve` in `folder` and waits until it serves. Returns its messages so far.
-#[expect(clippy::zombie_processes, reason = "the caller waits for it; a test that fails may leave one")]
-fn start(folder: &Path, arguments: &[&str]) -> (Child, Vec<String>) {
-    let mut command = iocast();
-    command.current_dir(folder).arg("serve").args(["--listen", "unix:socket"]).args(arguments);
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut said = Vec::new();
-    let mut err = BufReader::new(child.stderr.take().unwrap());
-    loop {
-        let mut line = String::new();
-        assert!(err.read_line(&mut line).unwrap() > 0, "it ended: {said:?}");
-        said.push(line.trim_end().to_owned());
-        if line.contains("nbd+unix:") {
-            // Drain later messages, so that a full pipe does not block the server.
-            std::thread::spawn(move || std::io::copy(&mut err, &mut std::io::sink()));
-            return (child, said);
-        }
-    }
-}
-
-fn signal(child: &Child, name: &str) {
-    assert!(Command::new("kill").args([&format!("-{name}"), &child.id().to_string()]).status().unwrap().success());
-}
 
 fn refusal(folder: &TempDir, arguments: &[&str]) -> (i32, String) {
     let Output { status, stderr, .. } =

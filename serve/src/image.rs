@@ -1,6 +1,6 @@
 //! The image, which holds the data: in memory, in a file or, with permission, on a block device.
 
-use std::fs::{File, OpenOptions};
+use std::fs::{File, Metadata, OpenOptions};
 use std::io::{self, ErrorKind, Seek, SeekFrom};
 use std::os::unix::fs::{FileExt, FileTypeExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ pub enum ImageSource {
 /// Permissions for opening the image.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Opening {
-    /// Create a sparse file of this length, which must not exist yet.
+    /// Create a sparse file of this length. No file may be there but an empty one, which a killed server may leave.
     pub create: Option<Sectors>,
     /// Write to a block device.
     pub allow_writes: bool,
@@ -157,7 +157,7 @@ fn on_disk(path: &Path, opening: Opening) -> Result<Image, ImageProblem> {
     let mut options = OpenOptions::new();
     options.read(true).write(true);
     let is_block = match std::fs::metadata(path) {
-        Ok(_) if opening.create.is_some() => return Err(ImageProblem::Exists),
+        Ok(metadata) if opening.create.is_some() && !is_empty_file(&metadata) => return Err(ImageProblem::Exists),
         Ok(metadata) if metadata.file_type().is_block_device() => true,
         Ok(metadata) if metadata.is_file() => false,
         Ok(_) => return Err(ImageProblem::Kind),
@@ -173,11 +173,10 @@ fn on_disk(path: &Path, opening: Opening) -> Result<Image, ImageProblem> {
     }
     if let Some(length) = opening.create {
         checked(length.bytes())?;
-        options.create_new(true);
+        options.create(true);
     }
     let mut file = options.open(path).map_err(|error| match error.kind() {
         ErrorKind::ResourceBusy => ImageProblem::InUse,
-        ErrorKind::AlreadyExists => ImageProblem::Exists,
         _ => ImageProblem::Io(error),
     })?;
     match flock(&file, FlockOperation::NonBlockingLockExclusive) {
@@ -186,10 +185,21 @@ fn on_disk(path: &Path, opening: Opening) -> Result<Image, ImageProblem> {
         Err(error) => return Err(io::Error::from(error).into()),
     }
     if let Some(length) = opening.create {
-        file.set_len(length.bytes())?;
+        // Another server may have made it in the meantime.
+        if !is_empty_file(&file.metadata()?) {
+            return Err(ImageProblem::Exists);
+        }
+        if let Err(error) = file.set_len(length.bytes()) {
+            let _ = std::fs::remove_file(path);
+            return Err(error.into());
+        }
     }
     let length = checked(file.seek(SeekFrom::End(0))?)?;
     Ok(Image { file, length })
+}
+
+fn is_empty_file(metadata: &Metadata) -> bool {
+    metadata.is_file() && metadata.len() == 0
 }
 
 fn checked(bytes: u64) -> Result<Sectors, ImageProblem> {

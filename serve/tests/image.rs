@@ -68,6 +68,9 @@ fn path_that_is_no_image_is_refused_with_a_reason() {
     let empty = folder.path().join("empty");
     assert!(refusal(&empty, made(0)).contains("its 0 bytes"));
     assert!(!empty.exists(), "no file was created");
+    // A server that was killed before the file had its length.
+    std::fs::write(&empty, "").unwrap();
+    assert_eq!(Image::open(&at(&empty), made(8)).unwrap().length(), Sectors::new(8));
     let memory = Image::open(&ImageSource::Memory(Sectors::ZERO), Opening::default()).unwrap_err();
     assert!(memory.to_string().starts_with("image memory: its 0 bytes"));
 }

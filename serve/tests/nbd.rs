@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use serve::{Description, Limits};
 use support::{
-    Client, DISCONNECT, EINVAL, ENOSPC, ESHUTDOWN, FLUSH, FUA, NO_HOLE, READ, TRIM, TestServer, WRITE, ZERO, described,
-    option, read_log, request, take,
+    Client, DISCONNECT, EINVAL, ENOSPC, ESHUTDOWN, FLUSH, FUA, NO_HOLE, READ, Random, TRIM, TestServer, WRITE, ZERO,
+    described, option, read_log, request, take,
 };
 use traces::{Flags, Nanos, Operation, Record};
 
@@ -139,18 +139,6 @@ fn bytes_that_are_no_request_end_the_connection() {
     }
     assert_eq!(server.client("").read(0, 1), [0]);
     server.end();
-}
-
-/// A seeded xorshift generator.
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
 }
 
 #[test]

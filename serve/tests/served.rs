@@ -197,6 +197,27 @@ fn log_of_a_killed_server_recovers_to_all_requests_that_were_answered() {
     assert_eq!(after.provenance["drive"], "fixed:service=1us,write_cache=volatile");
 }
 
+/// A killed recovery leaves the old log with its tail, or the new one with a tail that it does not need any more.
+#[test]
+fn recovery_that_is_killed_can_be_repeated() {
+    let server = TestServer::start(described("fixed:service=1us"));
+    let mut client = server.client("");
+    (0..10).for_each(|number| _ = client.read(number * 512, 512));
+    let left = tempfile::tempdir().unwrap();
+    let (log, tail) = (left.path().join("log.parquet"), left.path().join("log.parquet.tail-0"));
+    std::fs::copy(server.log(), &log).unwrap();
+    // The third request was outstanding: the records behind it have numbers above their count.
+    let mut records = std::fs::read(server.folder.path().join("log.parquet.tail-0")).unwrap();
+    records.drain(2 * 64..3 * 64);
+    std::fs::write(&tail, &records).unwrap();
+    assert_eq!(recover(&log).unwrap(), Some(9));
+    let recovered = std::fs::read(&log).unwrap();
+    std::fs::write(&tail, &records).unwrap();
+    assert_eq!(recover(&log).unwrap(), None);
+    assert!(!tail.exists() && std::fs::read(&log).unwrap() == recovered);
+    server.end();
+}
+
 /// As over NBD: a guest has an answer only to what is in the files.
 #[test]
 fn log_of_a_killed_server_has_what_guests_got_answers_to() {

@@ -167,11 +167,12 @@ pub fn digest(files: &[PathBuf]) -> Result<String, ReadError> {
         let fail = |error| ReadError::io(path, Place::Whole, error);
         let mut file = File::open(path).map_err(fail)?;
         loop {
-            let read = file.read(&mut buffer).map_err(fail)?;
-            if read == 0 {
-                break;
+            match file.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => hasher.update(&buffer[..read]),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(fail(error)),
             }
-            hasher.update(&buffer[..read]);
         }
     }
     Ok(hasher.finalize().iter().map(|byte| format!("{byte:02x}")).collect())

@@ -124,6 +124,14 @@ impl WholeFile {
         Ok(WholeFile { path: path.to_owned(), file: lock(file), replaces: path.exists(), temporary: Some(temporary) })
     }
 
+    /// Another handle of the file, for a writer that keeps what it writes to.
+    ///
+    /// # Errors
+    /// No further file can be opened.
+    pub fn handle(&self) -> io::Result<File> {
+        self.file.try_clone()
+    }
+
     /// Makes the contents durable and gives the file its name.
     ///
     /// # Errors

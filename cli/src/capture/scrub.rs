@@ -11,15 +11,18 @@ use capture::iscsi::{
 use serde::Serialize;
 use traces::input;
 use traces::results::SCHEMA_VERSION;
+use traces::whole_file::WholeFile;
 
 use crate::arguments::Scrub;
 use crate::error::UsageError;
+use crate::interrupts::remove_unfinished_outputs;
 use crate::output::{self, Table};
 use crate::output_format::OutputFormat;
 use crate::progress::Progress;
 use crate::secret_key;
 
 pub fn run(arguments: &Scrub) -> Result<()> {
+    remove_unfinished_outputs()?;
     let path = &arguments.output;
     ensure!(
         arguments.force || !path.is_file(),
@@ -40,10 +43,8 @@ pub fn run(arguments: &Scrub) -> Result<()> {
     let mut reader = PacketReader::from_reader(&arguments.input, Box::new(input), arguments.lenient)?;
 
     let name = || format!("{}: cannot be written", path.display());
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    // The file takes its name when it is complete.
-    let part = tempfile::Builder::new().prefix(".iocast-").suffix(".part").tempfile_in(folder).with_context(name)?;
-    let out: Box<dyn Write> = Box::new(BufWriter::with_capacity(1 << 18, part.reopen().with_context(name)?));
+    let file = WholeFile::create(path)?;
+    let out: Box<dyn Write> = Box::new(BufWriter::with_capacity(1 << 18, file.handle().with_context(name)?));
     let writer = PacketWriter::new(&path.to_string_lossy(), out).with_context(name)?;
     let mut scrubber = Scrubber::new(writer, options);
     let mut analysis = Analysis::new(AnalysisOptions { ports: arguments.ports.clone(), ..AnalysisOptions::default() });
@@ -54,8 +55,7 @@ pub fn run(arguments: &Scrub) -> Result<()> {
     }
     analysis.finish(&mut scrubber);
     let counts = scrubber.finish().with_context(name)?;
-    part.as_file().sync_all().with_context(name)?;
-    part.persist(path).map_err(|error| error.error).with_context(name)?;
+    file.finish()?;
     drop(progress);
     let figures = figures(&counts, analysis.figures(reader.counts()).commands.commands, path);
     match arguments.output_format {

@@ -200,10 +200,13 @@ impl<'a> Setup<'a> {
         let BuiltDrive { drive, model, .. } = drive_models::build(&self.drive)?;
         let (source, advance) =
             self.load.open(self.arguments.replaying.pacing, &self.options, self.window, drive.capacity(), progress)?;
+        let folder = self.arguments.decision_log.as_deref().unwrap_or(Path::new("."));
+        let log_path = candidate.file(folder, index, LOG_ENDING);
         let observers = Observers {
             metrics: self.metrics(),
             overload: Overload::default(),
-            log: self.decision_log(index, candidate)?,
+            log: self.decision_log(&log_path)?,
+            log_path,
             shares: self.shares(index, candidate)?,
             advance,
         };
@@ -233,9 +236,9 @@ impl<'a> Setup<'a> {
         let engine =
             Engine::on(source, host, observers).max_outstanding(self.arguments.replaying.stage.max_queue as usize);
         let Ended { outcome, source, observer, host } = engine.run()?;
-        let Observers { metrics, overload, log, shares, .. } = observer;
+        let Observers { metrics, overload, log, log_path, shares, .. } = observer;
         if let Some(log) = log {
-            let name = || format!("the decision log of {}", scheduler.name);
+            let name = || format!("the decision log {}", log_path.display());
             log.finish().and_then(|out| Ok(out.into_inner()?)).with_context(name)?.finish()?;
         }
         let fairness = shares.map(Shares::finish).transpose()?;
@@ -266,10 +269,10 @@ impl<'a> Setup<'a> {
         }
     }
 
-    fn decision_log(&self, index: usize, candidate: &Candidate) -> Result<Option<Log>> {
-        let Some(folder) = &self.arguments.decision_log else { return Ok(None) };
-        let path = candidate.file(folder, index, LOG_ENDING);
-        Ok(Some(DecisionLog::new(BufWriter::new(WholeFile::create(&path)?))))
+    fn decision_log(&self, path: &Path) -> Result<Option<Log>> {
+        let wanted = self.arguments.decision_log.is_some();
+        let file = wanted.then(|| WholeFile::create(path)).transpose()?;
+        Ok(file.map(|file| DecisionLog::new(BufWriter::new(file))))
     }
 
     /// The observer of each VM's share, if --stack or --series needs one, with the file of --series.

@@ -1,6 +1,7 @@
 //! The observers of one replay of a comparison.
 
 use std::io::BufWriter;
+use std::path::PathBuf;
 
 use replay::overload::Overload;
 use replay::stack::Shares;
@@ -18,6 +19,8 @@ pub struct Observers {
     pub metrics: Metrics,
     pub overload: Overload,
     pub log: Option<Log>,
+    /// Where the log is, if there is one.
+    pub log_path: PathBuf,
     /// The bytes that each VM was served per interval.
     pub shares: Option<Shares>,
     /// Moves the progress bar where the source does not.

@@ -63,7 +63,7 @@ pub fn run(arguments: &Serve) -> Result<()> {
         bail!("the log is not complete: {error}");
     }
     if let Some(error) = report.image_error {
-        bail!("the image may not survive a crash of this host: {error}");
+        bail!("the image {} may not survive a crash of this host: {error}", arguments.image);
     }
     if let Some(problem) = unwritten {
         bail!("--statistics: {problem}");

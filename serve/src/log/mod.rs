@@ -210,7 +210,8 @@ impl LogWriter {
         let written = match self {
             LogWriter::Growing { writer, .. } => {
                 let (_, written) = writer.finish(meta)?;
-                tail::remove(path);
+                // A tail that stays is removed when the log is recovered, or with the next log.
+                let _ = tail::remove_all(path);
                 written
             }
             LogWriter::Whole(writer) => writer.finish(meta)?,

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use traces::error::ReadError;
-use traces::formats::parquet::{ParquetReader, ParquetWriter, recover as recover_row_groups};
+use traces::formats::parquet::{ParquetReader, ParquetWriter, is_whole};
 use traces::trace::{ReadOptions, TraceReader, TraceWriter};
 use traces::{StreamId, WriteError};
 
@@ -23,20 +23,22 @@ pub enum RecoveryError {
     #[error("{} is being written by a running server; stop it first", .0.display())]
     Running(PathBuf),
     /// The tail cannot be read.
-    #[error("the tail of {}: {source}", log.display())]
+    #[error("the tail of {}: {problem}", log.display())]
     Tail {
         /// The log.
         log: PathBuf,
-        /// The error.
-        source: std::io::Error,
+        /// What the operating system says.
+        problem: std::io::Error,
     },
 }
 
-/// Completes the log at `path` of a server that was killed, with the requests of its tail. `None` if it has no tail;
-/// otherwise its number of requests.
+/// Completes the log at `path` of a server that was killed, with the requests of its tail. Returns their number
+/// together; `None` if the log has no tail, or one that it does not need any more.
+///
+/// The log is replaced as a whole. A kill in the meantime leaves the old one with its tail, or the new one.
 ///
 /// # Errors
-/// [`RecoveryError`]. The tail is kept.
+/// [`RecoveryError`]. The tail is kept until the log is complete.
 pub fn recover(path: &Path) -> Result<Option<u64>, RecoveryError> {
     let _lock = match lock(path, false) {
         Ok(lock) => Some(lock),
@@ -46,11 +48,15 @@ pub fn recover(path: &Path) -> Result<Option<u64>, RecoveryError> {
         // Reading it says why.
         Err(_) => None,
     };
-    let failed = |source| RecoveryError::Tail { log: path.to_owned(), source };
+    let failed = |problem| RecoveryError::Tail { log: path.to_owned(), problem };
     if !tail::exists(path).map_err(failed)? {
         return Ok(None);
     }
-    recover_row_groups(path)?;
+    // A log gets its whole footer with its last record. What the tail has is in it.
+    if is_whole(path)? {
+        tail::remove_all(path).map_err(failed)?;
+        return Ok(None);
+    }
     let mut reader = ParquetReader::open(path, &ReadOptions::default())?;
     let mut writer = Box::new(ParquetWriter::create(path)?);
     let mut requests = 0;
@@ -70,6 +76,6 @@ pub fn recover(path: &Path) -> Result<Option<u64>, RecoveryError> {
         requests += 1;
     }
     writer.finish(&meta)?;
-    tail::remove(path);
+    tail::remove_all(path).map_err(failed)?;
     Ok(Some(requests))
 }

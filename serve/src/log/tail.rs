@@ -24,10 +24,33 @@ pub(super) struct Tail {
 }
 
 struct Segment {
-    /// `None` after an error. The log, which is on the same file system, reports it.
+    path: PathBuf,
+    /// `None` until it could be created.
     file: Option<File>,
+    /// Bytes of whole records in the file.
+    saved: u64,
     unsaved: Vec<u8>,
     records: u64,
+}
+
+impl Segment {
+    /// Appends the unsaved records. If that fails, the next time is another attempt. A full disk may have space again,
+    /// and if it has not, the log, which is on the same file system, reports it.
+    fn save(&mut self) -> io::Result<()> {
+        let file = match &mut self.file {
+            Some(file) => file,
+            none => none.insert(OpenOptions::new().create(true).append(true).open(&self.path)?),
+        };
+        let appended = file.write_all(&self.unsaved);
+        if appended.is_err() {
+            // A part of a record would displace the next one.
+            let _ = file.set_len(self.saved);
+            return appended;
+        }
+        self.saved += self.unsaved.len() as u64;
+        self.unsaved.clear();
+        Ok(())
+    }
 }
 
 impl Tail {
@@ -42,9 +65,12 @@ impl Tail {
     /// Adds the record of a request, of which `number` others arrived before.
     pub(super) fn put(&mut self, number: u64, record: &Record) {
         let index = number / ROWS;
-        let segment = self.open.entry(index).or_insert_with(|| {
-            let file = OpenOptions::new().create(true).append(true).open(path(&self.log, index));
-            Segment { file: file.ok(), unsaved: Vec::new(), records: 0 }
+        let segment = self.open.entry(index).or_insert_with(|| Segment {
+            path: path(&self.log, index),
+            file: None,
+            saved: 0,
+            unsaved: Vec::new(),
+            records: 0,
         });
         segment.unsaved.extend(encoded(number, record));
         segment.records += 1;
@@ -53,12 +79,7 @@ impl Tail {
     /// Appends the records so far to their files.
     pub(super) fn save(&mut self) {
         for segment in self.open.values_mut().filter(|segment| !segment.unsaved.is_empty()) {
-            if let Some(file) = &mut segment.file
-                && file.write_all(&segment.unsaved).is_err()
-            {
-                segment.file = None;
-            }
-            segment.unsaved.clear();
+            let _ = segment.save();
         }
         self.open.retain(|_, segment| segment.records < ROWS);
     }
@@ -75,8 +96,8 @@ pub(super) fn remove_before(log: &Path, number: u64) {
 }
 
 /// Removes all segments.
-pub(super) fn remove(log: &Path) {
-    remove_before(log, u64::MAX);
+pub(super) fn remove_all(log: &Path) -> io::Result<()> {
+    segments(log)?.into_iter().try_for_each(|(_, segment)| fs::remove_file(segment))
 }
 
 /// Whether the log has a tail.
@@ -190,7 +211,21 @@ mod tests {
             OpenOptions::new().append(true).open(path(&log, 1)).unwrap().write_all(garbage).unwrap();
             assert_eq!(records(&log, 0).unwrap(), [record(ROWS)]);
         }
-        remove(&log);
+        remove_all(&log).unwrap();
         assert_eq!(segments(&log).unwrap(), []);
+    }
+
+    #[test]
+    fn records_that_could_not_be_saved_are_saved_later() {
+        let folder = tempfile::tempdir().unwrap();
+        let log = folder.path().join("log.parquet");
+        let mut tail = Tail::begin(&log).unwrap();
+        tail.put(0, &record(0));
+        fs::create_dir(path(&log, 0)).unwrap();
+        tail.save();
+        fs::remove_dir(path(&log, 0)).unwrap();
+        tail.put(1, &record(1));
+        tail.save();
+        assert_eq!(records(&log, 0).unwrap(), [record(0), record(1)]);
     }
 }

@@ -110,7 +110,7 @@ impl Stopper {
     /// Makes [`Server::run`] return.
     pub fn stop(&self) {
         // It fails only if the counter is full, and then the server is being stopped.
-        let _ = rustix::io::write(&self.0, &1u64.to_ne_bytes());
+        let _ = rustix::io::retry_on_intr(|| rustix::io::write(&self.0, &1u64.to_ne_bytes()));
     }
 }
 

@@ -57,7 +57,7 @@ use crate::units::{Lba, Timestamp};
 
 pub use growing::{GrowingWriter, ROWS_PER_GROUP};
 pub use reader::ParquetReader;
-pub use recovery::{Recovered, recover};
+pub use recovery::{Recovered, is_whole, recover};
 pub(crate) use table::TableWriter;
 pub use writer::ParquetWriter;
 

@@ -57,6 +57,15 @@ pub fn recover(path: &Path) -> Result<Option<Recovered>, ReadError> {
     Ok(Some(found))
 }
 
+/// Whether the file at `path` has its whole footer.
+///
+/// # Errors
+/// The operating system's.
+pub fn is_whole(path: &Path) -> Result<bool, ReadError> {
+    let whole = File::open(path).and_then(|file| ends_whole(&file, file.metadata()?.len()));
+    whole.map_err(|error| ReadError::io(path, Place::Whole, error))
+}
+
 /// The contents of a file that ends without its whole footer; `None` if it has one, or never was a file that
 /// grew.
 pub(super) fn find(file: &File, bytes: u64) -> io::Result<Option<Recovered>> {
