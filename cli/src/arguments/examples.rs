@@ -214,7 +214,10 @@ const EXAMPLES: &[Examples] = &[
                 "All disks of KVM guests, by VM",
                 "iocast capture block /dev/vdb /dev/vdc -w 60 --vm-by cgroup -o host.parquet",
             ),
-            ("Raw, for blkparse and btt", "iocast capture block /dev/vdb -w 60 --raw -o web"),
+            (
+                "Always on and cheap: raw, the last 5 GB",
+                "iocast capture block /dev/vdb --raw --rotate 256m --keep 20 -o web",
+            ),
         ],
     ),
     (
