@@ -172,7 +172,8 @@ fn pieces_of_a_raw_capture_lose_nothing_between_them_and_the_oldest_go() {
 fn killed_raw_capture_lacks_its_last_seconds_at_most() {
     let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
     let raw = folder.path().join("raw");
-    let capture = Running::begin(&["capture", "block", device.str(), "--raw", "--backend", "tracefs", "-o", text(&raw)]);
+    let capture =
+        Running::begin(&["capture", "block", device.str(), "--raw", "--backend", "tracefs", "-o", text(&raw)]);
     // Too few events to fill a page of each CPU.
     assert!(fio(&device, 1, &["--rate_iops=10", "--iodepth=1"]).status().unwrap().success());
     std::thread::sleep(std::time::Duration::from_secs(7));
