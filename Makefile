@@ -1,6 +1,6 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
 .PHONY: demo install uninstall test test-full test-shared tools lint unit live doc scenarios peers fuzz bench \
-  bench-schedulers lateness punctuality mutants deny samples digests
+  bench-schedulers lateness punctuality mutants deny advisories samples digests
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
 demo:
@@ -148,3 +148,8 @@ mutants:
 deny:
 	command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
 	cargo deny --log-level error check --hide-inclusion-graph licenses bans sources
+
+# Known faults of dependencies. Fetches RustSec's database.
+advisories:
+	command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
+	cargo deny --log-level error check --hide-inclusion-graph advisories
