@@ -134,14 +134,15 @@ fn pieces_of_a_raw_capture_lose_nothing_between_them_and_the_oldest_go() {
     let stem = |name: &str| folder.path().join(name);
     let begin = |name: &str, more: &[&str]| {
         let out = stem(name);
-        let raw = ["capture", "block", device.str(), "--raw", "--backend", "tracefs", "--output-format", "json"];
-        Running::begin(&[&raw[..], &["-o", text(&out)], more].concat())
+        let always = ["capture", "block", device.str(), "--backend", "tracefs", "--output-format", "json"];
+        Running::begin(&[&always[..], &["-o", text(&out)], more].concat())
     };
-    // Two instances see the same requests.
-    let all = begin("all", &["--rotate", "1s"]);
-    let last = begin("last", &["--rotate", "256k", "--keep", "2"]);
+    // Three instances see the same requests.
+    let all = begin("all", &["--raw", "--rotate", "1s"]);
+    let last = begin("last", &["--raw", "--rotate", "256k", "--keep", "2"]);
+    let parquet = begin("x.parquet", &["--rotate", "1s", "--keep", "2"]);
     assert!(fio(&device, 4, &["--rate_iops=2000"]).status().unwrap().success());
-    let (last, all) = (last.interrupt(), all.interrupt());
+    let (last, all, parquet) = (last.interrupt(), all.interrupt(), parquet.interrupt());
     let files = |output: &std::process::Output| -> Vec<String> {
         let summary: Value = serde_json::from_slice(&output.stdout).unwrap();
         assert_eq!(summary["lost_events"], 0);
@@ -150,6 +151,9 @@ fn pieces_of_a_raw_capture_lose_nothing_between_them_and_the_oldest_go() {
     };
     let described = |files: &[String]| files.iter().filter(|file| file.ends_with(".capture.json")).count();
     let (of_all, of_last) = (files(&all), files(&last));
+    let kept = files(&parquet);
+    assert!(kept.len() == 2 && kept.iter().all(|file| Path::new(file).exists()), "{kept:?}");
+    assert!(!stem("x.0001.parquet").exists());
     assert!(described(&of_all) >= 4, "{of_all:?}");
     assert_eq!(described(&of_last), 2, "{of_last:?}");
     assert!(of_all.iter().chain(&of_last).all(|file| Path::new(file).exists()));
@@ -182,4 +186,19 @@ fn killed_raw_capture_lacks_its_last_seconds_at_most() {
     until("the supervisor has removed the instance", || !instances().iter().any(|path| is_of(path, pid)));
     let (records, losses, _) = read(&raw, None);
     assert!(records.len() >= 20, "{} {losses:?}", records.len());
+}
+
+#[test]
+fn raw_capture_is_read_until_its_time_is_over() {
+    let (device, folder) = (Loop::new(64), tempfile::tempdir().unwrap());
+    let raw = folder.path().join("raw");
+    // The buffers are full in half a second.
+    let limits = ["-w", "3", "--buffer", "1m", "--output-format", "json"];
+    let capture = ["capture", "block", device.str(), "--raw", "--backend", "tracefs", "-o", text(&raw)];
+    let mut load = fio(&device, 5, &["--rate_iops=3000"]).spawn().unwrap();
+    let ended = ran(&[&capture[..], &limits].concat());
+    load.wait().unwrap();
+    let summary: Value = serde_json::from_slice(&ended.stdout).unwrap();
+    assert!(summary["events"].as_u64().unwrap() > 50_000, "{summary}");
+    assert_eq!(summary["lost_events"], 0, "{summary}");
 }

@@ -227,27 +227,30 @@ impl<'a> Capture<'a> {
     fn wait(&mut self, rest: Duration, stop: &AtomicBool) -> Option<StopReason> {
         let from = Instant::now();
         loop {
-            if stop.load(Ordering::Relaxed) {
-                return Some(StopReason::Interrupted);
-            }
-            let until_end = self.limits.seconds.map_or(Duration::MAX, |most| most.saturating_sub(self.begun.elapsed()));
-            if until_end.is_zero() {
-                return Some(StopReason::Time);
+            if let Some(reason) = self.asked_to_end(stop) {
+                return Some(reason);
             }
             let left = rest.saturating_sub(from.elapsed());
             if left.is_zero() {
                 return None;
             }
+            let until_end = self.limits.seconds.map_or(Duration::MAX, |most| most.saturating_sub(self.begun.elapsed()));
             let part = left.min(until_end).min(PAUSE_MAX);
             if self.options.cpu_percent.is_some() {
                 backends::sleep(part);
             } else {
                 self.chosen.backend.wait(part);
-                if !stop.load(Ordering::Relaxed) && part < until_end {
-                    return None;
-                }
+                return self.asked_to_end(stop);
             }
         }
+    }
+
+    fn asked_to_end(&self, stop: &AtomicBool) -> Option<StopReason> {
+        if stop.load(Ordering::Relaxed) {
+            return Some(StopReason::Interrupted);
+        }
+        let time_is_over = self.limits.seconds.is_some_and(|most| self.begun.elapsed() >= most);
+        time_is_over.then_some(StopReason::Time)
     }
 
     /// Begins the next piece of a raw capture if it is due.
