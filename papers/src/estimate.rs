@@ -1,6 +1,6 @@
 //! Means over seeds with their confidence intervals, beside the numbers of a paper.
 
-use traces::results::reproduction::{Cell, GroupError, Source};
+use traces::results::reproduction::{Cell, Evidence, GroupError, Source};
 use traces::statistics::mean_and_half_width;
 
 /// Makes a cell with the given name from the values of the seeds' replays.
@@ -17,19 +17,23 @@ pub fn cell([table, row, column]: [&str; 3], unit: &str, paper: Option<f64>, val
         ci95: half.map(|half| [ours - half, ours + half]),
         counts,
         source: Source::Replayed,
+        evidence: Evidence::Forecast,
     }
 }
 
-/// The mean absolute relative error of the cells that `belongs` selects and that count towards errors.
+/// The mean absolute relative error of the cells that `belongs` selects and that count towards errors. The group is no
+/// better evidence than the weakest of them.
 pub fn group_error(group: &str, cells: &[Cell], bar: Option<f64>, belongs: impl Fn(&Cell) -> bool) -> GroupError {
-    let errors: Vec<f64> =
-        cells.iter().filter(|cell| cell.counts && belongs(cell)).filter_map(|cell| cell.relative_error).collect();
+    let counted = cells.iter().filter(|cell| cell.counts && belongs(cell));
+    let evidence = counted.clone().map(|cell| cell.evidence).max().unwrap_or_default();
+    let errors: Vec<f64> = counted.filter_map(|cell| cell.relative_error).collect();
     let sum: f64 = errors.iter().map(|error| error.abs()).sum();
     GroupError {
         group: group.to_owned(),
         cells: errors.len() as u64,
         mean_absolute_relative_error: if errors.is_empty() { 0.0 } else { sum / errors.len() as f64 },
         bar,
+        evidence,
     }
 }
 

@@ -12,6 +12,7 @@ pub mod casale2011;
 pub mod estimate;
 pub mod geist2010;
 pub mod kim2015;
+pub mod ranking;
 
 /// A paper whose results are regenerated.
 pub struct Paper {

@@ -210,8 +210,6 @@ impl Drawing for BarsFigure<'_> {
 
 #[cfg(test)]
 mod tests {
-    use traces::results::reproduction::Source;
-
     use super::*;
     use crate::canvas::Size;
 
@@ -219,18 +217,7 @@ mod tests {
 
     fn cell([row, column, unit]: [&str; 3], paper: Option<f64>, ours: f64, ci95: Option<[f64; 2]>) -> Cell {
         let [table, row, column, unit] = ["2", row, column, unit].map(str::to_owned);
-        Cell {
-            table,
-            row,
-            column,
-            paper,
-            ours,
-            unit,
-            relative_error: None,
-            ci95,
-            counts: true,
-            source: Source::Replayed,
-        }
+        Cell { table, row, column, paper, ours, unit, ci95, counts: true, ..Cell::default() }
     }
 
     fn table() -> Vec<Cell> {

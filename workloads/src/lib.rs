@@ -12,4 +12,4 @@ pub mod programs;
 pub mod running;
 pub mod surge;
 
-pub use running::{Guest, GuestError, Guests, Until};
+pub use running::{Guest, GuestError, Guests, Occurrences, Until};

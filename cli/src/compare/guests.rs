@@ -16,7 +16,7 @@ use workloads::guest::memory::MemorySettings;
 use workloads::guest::program::Event;
 use workloads::programs::description::{self, Description, PRESETS};
 use workloads::programs::{PROGRAMS, Workload};
-use workloads::{Guest, Guests, Until};
+use workloads::{Guest, Guests, Occurrences, Until};
 
 use super::layout::{Disk, lay_out};
 use crate::arguments::{Switch, Workloads};
@@ -130,7 +130,7 @@ impl Generated {
     pub fn notes(&self, source: &Guests) -> Vec<String> {
         let line = |(number, planned): (usize, &Planned)| {
             let occurred = |(event, name): (usize, String)| {
-                let (count, last) = source.occurred(number, Event(event as u32))?;
+                let Occurrences { count, last, .. } = source.occurred(number, Event(event as u32))?;
                 let seconds = last.since(Timestamp::ZERO).as_s_f64();
                 let times = if count == 1 { String::new() } else { format!("{count} times, last ") };
                 Some(format!("{name} {times}at {seconds:.3} s"))

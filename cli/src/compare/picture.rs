@@ -68,18 +68,7 @@ fn cells(comparison: &Comparison) -> Vec<Cell> {
         let (table, row, column) = (String::new(), row.to_owned(), run.scheduler.name.clone());
         let unit = unit.to_owned();
         let source = Source::Replayed;
-        Some(Cell {
-            table,
-            row,
-            column,
-            paper: None,
-            ours,
-            unit,
-            relative_error: None,
-            ci95: None,
-            counts: false,
-            source,
-        })
+        Some(Cell { table, row, column, ours, unit, source, ..Cell::default() })
     };
     quantities.into_iter().flat_map(|quantity| runs().filter_map(move |run| cell(quantity, run))).collect()
 }

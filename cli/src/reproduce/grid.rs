@@ -1,6 +1,6 @@
 //! Arranges the cells of a paper's table in rows and columns, and formats their numbers.
 
-use traces::results::reproduction::Cell;
+use traces::results::reproduction::{Cell, Evidence};
 
 /// One table of the paper. Rows and columns are in the order in which cells name them first.
 pub struct Grid<'a> {
@@ -92,10 +92,15 @@ pub fn ours(cell: &Cell) -> String {
     format!("{:.decimals$}{}", cell.ours, half.unwrap_or_default())
 }
 
-/// The relative error, with a star if it does not count; `-` if there is none.
+/// The relative error, with a star if it does not count and a letter if it is no forecast; `-` if there is none.
 pub fn error(cell: &Cell) -> String {
     let star = if cell.counts { "" } else { "*" };
-    cell.relative_error.map_or_else(|| "-".to_owned(), |error| format!("{}{star}", signed_percent(error)))
+    let evidence = match cell.evidence {
+        Evidence::Forecast => "",
+        Evidence::ChosenOn => " c",
+        Evidence::Fitted => " f",
+    };
+    cell.relative_error.map_or_else(|| "-".to_owned(), |error| format!("{}{star}{evidence}", signed_percent(error)))
 }
 
 /// A share in percent with its sign, but none before zeros.

@@ -1,7 +1,8 @@
 //! A reproduction, as tables.
 
 use traces::results::reproduction::{
-    Alternative, Bar, Cell, GroupError, Rank, Reproduced, Reproduction, Series, Source,
+    Alternative, Bar, Cell, Choice, Claim, Evidence, GroupError, Rank, RankedPair, Reproduced, Reproduction, Series,
+    Source, Verdict,
 };
 
 use super::grid::{Grid, error, named, ours, parts, percent, spoken, theirs};
@@ -27,6 +28,9 @@ pub fn render(reproduced: &Reproduced, format: OutputFormat, width: usize) -> St
     }
     if !reproduction.ranks.is_empty() {
         blocks.push(table(ranks(&reproduction.ranks)));
+    }
+    if !reproduction.claims.is_empty() {
+        blocks.push(table(claims(&reproduction.claims)));
     }
     if !reproduction.choices.is_empty() {
         blocks.push(table(choices(reproduction)));
@@ -58,10 +62,20 @@ fn intro(reproduced: &Reproduced, width: usize) -> String {
     } else {
         ""
     };
-    let star = if cells.iter().all(|cell| cell.counts) { "" } else { "; * does not count in the mean errors" };
     let ours = format!(", {seeds}. Ours is the mean over the seeds{interval}");
-    let how = format!("{}{ours}; the error is relative to the paper's number{star}.", reproduced.program);
+    let how = format!("{}{ours}; the error is relative to the paper's number{}.", reproduced.program, legend(cells));
     format!("{}\n{}", wrapped(paper, width), wrapped(&how, width))
+}
+
+/// What the marks behind errors mean, as far as they occur.
+fn legend(cells: &[Cell]) -> String {
+    let marked = |evidence: Evidence| cells.iter().any(|cell| cell.paper.is_some() && cell.evidence == evidence);
+    let marks = [
+        (marked(Evidence::ChosenOn), "; c: details were chosen so that this number comes near"),
+        (marked(Evidence::Fitted), "; f: the model was changed after this number had been seen"),
+        (cells.iter().any(|cell| !cell.counts), "; * does not count in the mean errors"),
+    ];
+    marks.iter().filter(|(occurs, _)| *occurs).map(|(_, text)| *text).collect()
 }
 
 /// A table of the paper: three lines a row in a terminal, one in Markdown.
@@ -118,12 +132,22 @@ fn numbers(grid: &Grid<'_>, format: OutputFormat) -> Table {
     }
 }
 
+/// `reached` or `missed`, with what stands behind the number if it is no forecast.
+fn verdict(reached: bool, evidence: Evidence) -> String {
+    let word = if reached { "reached" } else { "missed" };
+    match evidence {
+        Evidence::Forecast => word.to_owned(),
+        Evidence::ChosenOn => format!("{word} (chosen on)"),
+        Evidence::Fitted => format!("{word} (fitted)"),
+    }
+}
+
 fn errors(errors: &[GroupError]) -> Table {
     let row = |error: &GroupError| {
         let mean = error.mean_absolute_relative_error;
-        let verdict = error.bar.map_or("-", |bar| if mean <= bar { "reached" } else { "missed" });
+        let verdict = error.bar.map_or_else(|| "-".to_owned(), |bar| verdict(mean <= bar, error.evidence));
         let bar = error.bar.map_or_else(|| "-".to_owned(), percent);
-        vec![error.group.clone(), error.cells.to_string(), percent(mean), bar, verdict.to_owned()]
+        vec![error.group.clone(), error.cells.to_string(), percent(mean), bar, verdict]
     };
     Table {
         title: "Mean absolute relative errors".to_owned(),
@@ -136,9 +160,8 @@ fn errors(errors: &[GroupError]) -> Table {
 fn bars(bars: &[Bar]) -> Table {
     let bound = |bound: Option<f64>| bound.map_or_else(|| "-".to_owned(), |bound| format!("{bound:.2}"));
     let row = |bar: &Bar| {
-        let verdict = if bar.reached { "reached" } else { "missed" };
         let ours = format!("{:.2}", bar.ours);
-        vec![bar.what.clone(), ours, bound(bar.at_least), bound(bar.at_most), verdict.to_owned()]
+        vec![bar.what.clone(), ours, bound(bar.at_least), bound(bar.at_most), verdict(bar.reached, bar.evidence)]
     };
     Table {
         title: "Other bars".to_owned(),
@@ -148,23 +171,62 @@ fn bars(bars: &[Bar]) -> Table {
     }
 }
 
+/// Below this relative difference in the paper, a pair is marked as close.
+const CLOSE: f64 = 0.03;
+
 fn ranks(ranks: &[Rank]) -> Table {
-    let row = |rank: &Rank| vec![rank.what.clone(), rank.order.join(", "), format!("{} of {}", rank.right, rank.seeds)];
+    let pair = |seeds: u64| {
+        move |pair: &RankedPair| {
+            let mark = if pair.apart.is_some_and(|apart| apart <= CLOSE) { "~" } else { "" };
+            format!("{} before {}{mark}: {} of {seeds}", pair.better, pair.worse, pair.right)
+        }
+    };
+    let row = |rank: &Rank| {
+        let pairs: Vec<String> = rank.pairs.iter().map(pair(rank.seeds)).collect();
+        vec![rank.what.clone(), rank.order.join(", "), rank.ours.join(", "), pairs.join("; ")]
+    };
+    let close = ranks.iter().flat_map(|rank| &rank.pairs).any(|pair| pair.apart.is_some_and(|apart| apart <= CLOSE));
+    let tilde = if close { "; ~ within 3 % in the paper" } else { "" };
     Table {
-        title: "Ranks: the paper's order, the best first, and the number of seeds that give the same order".to_owned(),
-        header: ["values", "order", "the same"].map(str::to_owned).to_vec(),
+        title: format!("Ranks, the best first, and the seeds in which a pair has the paper's order{tilde}"),
+        header: ["values", "paper", "ours", "pairs"].map(str::to_owned).to_vec(),
         rows: ranks.iter().map(row).collect(),
-        text_columns: 2,
+        text_columns: 4,
+    }
+}
+
+fn claims(claims: &[Claim]) -> Table {
+    let verdict = |verdict: Verdict| match verdict {
+        Verdict::Holds => "holds",
+        Verdict::HoldsInPart => "holds in part",
+        Verdict::Contradicts => "contradicts the paper",
+    };
+    let row = |claim: &Claim| {
+        vec![claim.place.clone(), claim.says.clone(), claim.ours.clone(), verdict(claim.verdict).to_owned()]
+    };
+    Table {
+        title: "What the paper says in words".to_owned(),
+        header: ["place", "the paper", "ours", ""].map(str::to_owned).to_vec(),
+        rows: claims.iter().map(row).collect(),
+        text_columns: 4,
     }
 }
 
 fn choices(reproduction: &Reproduction) -> Table {
     let rows = reproduction.choices.iter();
+    let by = |evidence: Evidence| match evidence {
+        Evidence::Forecast => "no number",
+        Evidence::ChosenOn => "numbers marked c",
+        Evidence::Fitted => "numbers marked f, once they were seen",
+    };
+    let row = |choice: &Choice| {
+        vec![choice.name.clone(), choice.value.clone(), by(choice.evidence).to_owned(), choice.reason.clone()]
+    };
     Table {
         title: "Choices that the paper leaves open".to_owned(),
-        header: ["subject", "choice", "reason"].map(str::to_owned).to_vec(),
-        rows: rows.map(|choice| vec![choice.name.clone(), choice.value.clone(), choice.reason.clone()]).collect(),
-        text_columns: 3,
+        header: ["subject", "choice", "chosen by", "reason"].map(str::to_owned).to_vec(),
+        rows: rows.map(row).collect(),
+        text_columns: 4,
     }
 }
 
@@ -181,14 +243,14 @@ fn alternatives(reproduction: &Reproduction) -> Table {
     };
     let other = |other: &Alternative| {
         let name = format!("{}: {}", other.name, other.value);
-        row(name, &other.errors, format!("{} of {}", other.ranks_right[0], other.ranks_right[1]))
+        row(name, &other.errors, format!("{} of {}", other.pairs_right[0], other.pairs_right[1]))
     };
     let header = groups.iter().map(|&group| group.to_owned());
     Table {
         title:
-            "Alternatives: the same errors with another choice, and the number of seeds in which all ranks are right"
+            "Alternatives: the same errors with another choice, and the ranked pairs in the paper's order, over all seeds"
                 .to_owned(),
-        header: [String::new()].into_iter().chain(header).chain(["ranks".to_owned()]).collect(),
+        header: [String::new()].into_iter().chain(header).chain(["pairs".to_owned()]).collect(),
         rows: reproduction.alternatives.iter().map(other).collect(),
         text_columns: 1,
     }
@@ -215,8 +277,6 @@ fn item(text: &str, width: usize) -> String {
 
 #[cfg(test)]
 mod tests {
-    use traces::results::reproduction::Choice;
-
     use super::*;
     use crate::reproduce::grid::tests::cell;
 

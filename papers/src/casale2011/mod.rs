@@ -49,6 +49,7 @@ fn reproduce(seeds: &[u64], _alternatives: bool, done: &AtomicU64) -> Result<Rep
         errors: Vec::new(),
         bars: formula.bars,
         ranks: Vec::new(),
+        claims: Vec::new(),
         alternatives: Vec::new(),
         figures: Vec::new(),
         statements: formula::statements(formula.misprints),

@@ -2,7 +2,7 @@
 
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::Forecast;
-use traces::results::reproduction::{Cell, GroupError, Source};
+use traces::results::reproduction::{Cell, Evidence, GroupError, Source};
 use traces::statistics::mean_and_half_width;
 
 use super::formula::TYPES;
@@ -128,13 +128,12 @@ pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<Gro
             table: table.to_owned(),
             row: row.name.clone(),
             column,
-            paper: None,
             ours,
             unit: unit.to_owned(),
-            relative_error: None,
             ci95: half.map(|half| [ours - half, ours + half]),
             counts: true,
             source,
+            ..Cell::default()
         };
         let mut missed: Vec<Vec<f64>> = vec![Vec::new(); PREDICTORS.len()];
         for row in &rows {
@@ -155,6 +154,7 @@ pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<Gro
             cells: missed.len() as u64,
             mean_absolute_relative_error: missed.iter().sum::<f64>() / missed.len() as f64,
             bar: None,
+            evidence: Evidence::Forecast,
         };
         errors.extend(
             PREDICTORS.iter().map(|entry| entry.name).zip(&missed).filter(|(_, missed)| !missed.is_empty()).map(group),

@@ -12,19 +12,20 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rayon::prelude::*;
 use traces::Sectors;
 use traces::results::SCHEMA_VERSION;
-use traces::results::reproduction::{Alternative, Bar, Cell, GroupError, Rank, Reproduction};
-use traces::statistics::mean_and_half_width;
+use traces::results::reproduction::Reproduction;
 
 use self::choices::Choices;
-use self::numbers::{Columns, SCHEDULERS, TABLE_2, TABLE_3};
+use self::numbers::SCHEDULERS;
+use self::results::alternative;
 use self::run::{Measured, Prepared, System};
-use super::estimate::{cell, group_error};
 use super::{Paper, ReproduceError};
 use workloads::surge::Image;
 
 pub mod choices;
+pub mod claims;
 pub mod figure1;
 pub mod numbers;
+pub mod results;
 pub mod run;
 pub mod shadow;
 pub mod statements;
@@ -38,10 +39,13 @@ pub const PAPER: Paper = Paper {
     title: "Geist, Jones, Westall 2010: Predicting Disk Scheduling Performance with Virtual Machines",
     jobs: |seeds, alternatives| {
         let tried = if alternatives { Choices::alternatives().len() } else { 0 };
-        (seeds + tried * seeds.min(SEEDS_OF_ALTERNATIVES)) as u64
+        (seeds * ON_ALL_SEEDS.len() + tried * seeds.min(SEEDS_OF_ALTERNATIVES)) as u64
     },
     reproduce,
 };
+
+/// The choices that are run with all seeds: the frozen ones, and the same on the real drive before it was changed.
+const ON_ALL_SEEDS: [Choices; 2] = [Choices::FROZEN, Choices::FIRST_DRIVE];
 
 /// Number of seeds for alternatives.
 const SEEDS_OF_ALTERNATIVES: usize = 2;
@@ -50,48 +54,52 @@ const SEEDS_OF_ALTERNATIVES: usize = 2;
 pub const FILES: u32 = 1_000_000;
 
 const SYSTEMS: [(System, &str); 2] = [(System::Real, "real"), (System::Virtual, "virtual")];
-const TABLES: [(&str, [Columns; 2]); 2] = [("2", TABLE_2), ("3", TABLE_3)];
 
 fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
-    let alternatives = if alternatives { Choices::alternatives() } else { Vec::new() };
-    let all: Vec<Choices> =
-        [Choices::FROZEN].into_iter().chain(alternatives.iter().map(|&(.., choices)| choices)).collect();
+    let tried = if alternatives { Choices::alternatives() } else { Vec::new() };
+    let all: Vec<Choices> = ON_ALL_SEEDS.into_iter().chain(tried.iter().map(|&(.., choices)| choices)).collect();
     let of_choices = replicate_all(seeds, &all, done)?;
-    let (frozen, others) = (&of_choices[0], &of_choices[1..]);
+    let (frozen, first_drive) = (&of_choices[0], &of_choices[1]);
     let mut cells = table1::cells()?;
-    cells.extend(self::cells(frozen));
+    cells.extend(results::cells(frozen));
+    cells.extend(results::cells_of_first_drive(first_drive));
     let (first, runs) = (seeds[0], &frozen[0]);
     let prepared = prepared(first, FILES, &Choices::FROZEN)?;
     cells.extend(shadow::cells(&prepared, first)?);
     cells.extend(throttled::cells(&prepared, first, runs)?);
     let (figure, series) = figure1::regenerate()?;
     cells.extend(figure);
-    let few = &frozen[..frozen.len().min(SEEDS_OF_ALTERNATIVES)];
-    let others = alternatives.iter().zip(others).map(|(&(name, value, _), runs)| alternative(name, value, runs));
-    let chosen = (!alternatives.is_empty()).then(|| alternative("as chosen", "on the same seeds", few));
-    let alternatives: Vec<Alternative> = chosen.into_iter().chain(others).collect();
+    let few = |runs: &[Runs]| runs[..runs.len().min(SEEDS_OF_ALTERNATIVES)].to_vec();
+    let mut others = Vec::new();
+    if alternatives {
+        others.push(alternative("as chosen", "on the same seeds", &few(frozen)));
+        let runs = of_choices[ON_ALL_SEEDS.len()..].iter();
+        others.extend(tried.iter().zip(runs).map(|(&(name, value, _), runs)| alternative(name, value, runs)));
+        others.push(alternative("real drive", "as before all three choices of it", &few(first_drive)));
+    }
     Ok(Reproduction {
         schema_version: SCHEMA_VERSION,
         paper: PAPER.title.to_owned(),
         seeds: seeds.to_vec(),
         choices: statements::choices(),
-        errors: errors(&cells),
-        bars: bars(frozen),
-        ranks: ranks(frozen),
+        errors: results::errors(&cells),
+        bars: results::bars(frozen, first_drive),
+        ranks: results::ranks(frozen),
+        claims: claims::claims(frozen),
         statements: statements::statements(),
-        alternatives,
+        alternatives: others,
         figures: series,
         cells,
     })
 }
 
-/// The runs of each choice by seed: the first choice with all seeds, the others with a few.
+/// The runs of each choice by seed: [`ON_ALL_SEEDS`] with all seeds, the others with a few.
 fn replicate_all(seeds: &[u64], all: &[Choices], done: &AtomicU64) -> Result<Vec<Vec<Runs>>, ReproduceError> {
     let jobs: Vec<(u64, Vec<usize>)> = seeds
         .iter()
         .enumerate()
         .flat_map(|(nth, &seed)| {
-            let tried = if nth < SEEDS_OF_ALTERNATIVES { all.len() } else { 1 };
+            let tried = if nth < SEEDS_OF_ALTERNATIVES { all.len() } else { ON_ALL_SEEDS.len() };
             by_image(&all[..tried]).into_iter().map(move |group| (seed, group))
         })
         .collect();
@@ -182,123 +190,6 @@ fn prepared(seed: u64, files: u32, choices: &Choices) -> Result<Prepared, Reprod
     Ok(Prepared::new(Image::build(&choices.image(files, capacity, seed))?))
 }
 
-/// The quantities of a table: name, unit, the paper's value, the value of a run, and whether the cell counts towards
-/// errors.
-type Row = (&'static str, &'static str, fn(&Columns) -> [f64; 3], fn(&Measured) -> f64, bool);
-
-const ROWS: [Row; 5] = [
-    ("mean service", "ms", |paper| paper.mean_service, |ours| ours.service[0], true),
-    ("variance service", "ms2", |paper| paper.variance_service, |ours| ours.service[1], false),
-    ("mean response", "ms", |paper| paper.mean_response, |ours| ours.response[0], true),
-    ("variance response", "ms2", |paper| paper.variance_response, |ours| ours.response[1], false),
-    ("throughput", "sectors/ms", |paper| paper.throughput, |ours| ours.throughput, true),
-];
-
-/// The cells of Tables 2 and 3 and of the shadow cache.
-pub fn cells(seeds: &[Runs]) -> Vec<Cell> {
-    let mut cells = Vec::new();
-    for (table, (number, columns)) in TABLES.iter().enumerate() {
-        for (system, (of_system, word)) in SYSTEMS.iter().enumerate() {
-            for (index, scheduler) in SCHEDULERS.iter().enumerate() {
-                let column = format!("{word} {scheduler}");
-                for (row, unit, paper, ours, counts) in ROWS {
-                    let values: Vec<f64> = seeds.iter().map(|runs| ours(&runs[table][system][index])).collect();
-                    let starves = *of_system == System::Real && table == 0 && *scheduler == "cfq" && row != ROWS[0].0;
-                    let paper = Some(paper(&columns[system])[index]);
-                    cells.push(cell([number, row, &column], unit, paper, &values, counts && !starves));
-                }
-            }
-        }
-    }
-    let of_cats = |ours: fn(&Measured) -> f64| -> Vec<f64> { seeds.iter().map(|runs| ours(&runs[0][0][0])).collect() };
-    let marked = numbers::HITS as f64 / numbers::REQUESTS as f64;
-    let shadow = [
-        ("share of services below 250 us", Some(marked), of_cats(|ours| ours.marked_as_hits)),
-        ("share of those that were predicted", Some(numbers::RECALL), of_cats(|ours| ours.recall_of_marked)),
-        ("share of the drive's hits", None, of_cats(|ours| ours.hits)),
-        ("recall", None, of_cats(|ours| ours.recall_and_precision[0])),
-        ("precision", None, of_cats(|ours| ours.recall_and_precision[1])),
-    ];
-    for (row, paper, values) in shadow {
-        cells.push(cell(["shadow cache", row, "real cats"], "share", paper, &values, false));
-    }
-    cells
-}
-
-/// The errors over the groups that are judged.
-pub fn errors(cells: &[Cell]) -> Vec<GroupError> {
-    let group = |name: &str, bar, tables: &'static [&'static str], word: &'static str| {
-        group_error(name, cells, bar, |cell| tables.contains(&cell.table.as_str()) && cell.column.starts_with(word))
-    };
-    vec![
-        group("Table 2, virtual (chosen on)", Some(0.12), &["2"], "virtual"),
-        group("Table 3, virtual", Some(0.20), &["3"], "virtual"),
-        group("Tables 2 and 3, real", Some(0.18), &["2", "3"], "real"),
-    ]
-}
-
-/// The bounds of the shadow cache.
-fn bars(seeds: &[Runs]) -> Vec<Bar> {
-    let mean = |ours: fn(&Measured) -> f64| {
-        mean_and_half_width(&seeds.iter().map(|runs| ours(&runs[0][0][0])).collect::<Vec<_>>()).0
-    };
-    let marked = numbers::HITS as f64 / numbers::REQUESTS as f64;
-    vec![
-        Bar::new(
-            "share of services below 250 us",
-            mean(|ours| ours.marked_as_hits),
-            Some(marked - 0.1),
-            Some(marked + 0.1),
-        ),
-        Bar::new("recall of the shadow cache", mean(|ours| ours.recall_and_precision[0]), Some(0.97), None),
-        Bar::new("precision of the shadow cache", mean(|ours| ours.recall_and_precision[1]), Some(0.95), None),
-    ]
-}
-
-/// For each ranked quantity, how often the schedulers have the paper's order.
-pub fn ranks(seeds: &[Runs]) -> Vec<Rank> {
-    let mut ranks = Vec::new();
-    for (table, (number, columns)) in TABLES.iter().enumerate() {
-        for (system, (_, word)) in SYSTEMS.iter().enumerate() {
-            for (row, _, paper, ours, _) in [ROWS[2], ROWS[4]] {
-                let sign = if row == ROWS[2].0 { 1.0 } else { -1.0 };
-                let paper = paper(&columns[system]);
-                let is_right = |runs: &&Runs| {
-                    let ours: Vec<f64> = runs[table][system].iter().map(ours).collect();
-                    pairs().all(|(one, other)| {
-                        let excused = (paper[one] - paper[other]).abs() <= 0.03 * paper[one].min(paper[other]);
-                        excused || ((paper[one] - paper[other]) * (ours[one] - ours[other])) > 0.0
-                    })
-                };
-                let mut order = [0, 1, 2];
-                order.sort_by(|&one, &other| (sign * paper[one]).total_cmp(&(sign * paper[other])));
-                ranks.push(Rank {
-                    what: format!("Table {number}, {word}, {row}"),
-                    order: order.map(|index| SCHEDULERS[index].to_owned()).into(),
-                    right: seeds.iter().filter(is_right).count() as u64,
-                    seeds: seeds.len() as u64,
-                });
-            }
-        }
-    }
-    ranks
-}
-
-fn pairs() -> impl Iterator<Item = (usize, usize)> {
-    [(0, 1), (0, 2), (1, 2)].into_iter()
-}
-
-/// The results of another choice.
-pub fn alternative(name: &str, value: &str, seeds: &[Runs]) -> Alternative {
-    let all_right = |runs: &&Runs| ranks(std::slice::from_ref(runs)).iter().all(|rank| rank.right == 1);
-    Alternative {
-        name: name.to_owned(),
-        value: value.to_owned(),
-        errors: errors(&cells(seeds)),
-        ranks_right: [seeds.iter().filter(all_right).count() as u64, seeds.len() as u64],
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -307,7 +198,7 @@ mod tests {
     fn runs_that_choices_share_are_those_they_make_alone() {
         let all: Vec<Choices> = Choices::alternatives().into_iter().map(|(.., choices)| choices).collect();
         let groups = by_image(&all);
-        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<usize>>(), [5, 1, 1, 1, 1, 1]);
+        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<usize>>(), [8, 1, 1, 1, 1, 1]);
         // With fewer files the page cache holds nearly all of them, and few requests reach the drive.
         const FILES: u32 = 40_000;
         let shared = [Choices::FROZEN, Choices { timers: choices::Clock::Disk, ..Choices::FROZEN }];

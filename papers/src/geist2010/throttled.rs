@@ -10,9 +10,10 @@ use drive_models::throttle::{Procedure, Throttle, ThrottleSettings, find_k};
 use traces::results::reproduction::Cell;
 use traces::spec::Spec;
 
+use super::Runs;
 use super::numbers::SCHEDULERS;
+use super::results::ROWS;
 use super::run::{Measured, Prepared, Setting, run_on};
-use super::{ROWS, Runs};
 use crate::ReproduceError;
 use crate::estimate::cell;
 
@@ -58,10 +59,8 @@ pub fn cells(prepared: &Prepared, seed: u64, scaled: &Runs) -> Result<Vec<Cell>,
     add("k found", "cats", "k", None, found.k.millionths() as f64 / 1e6);
     add("late with it", "cats", "requests", None, found.report.late as f64);
     let mut show = |name: &str, scheduler: &str, measured: &Measured| {
-        for (row, unit, _, ours, counts) in ROWS {
-            if counts {
-                add(row, &format!("{scheduler}, {name}"), unit, None, ours(measured));
-            }
+        for row in ROWS.iter().filter(|row| row.is_measure) {
+            add(row.name, &format!("{scheduler}, {name}"), row.unit, None, (row.ours)(measured));
         }
     };
     for (index, scheduler) in SCHEDULERS.into_iter().enumerate() {

@@ -19,8 +19,9 @@ use traces::{Lba, Nanos, Request, RequestId, Sectors};
 
 use super::choices::Choices;
 use super::numbers::{REQUESTS, SCHEDULERS};
+use super::results::{ROWS, TABLES, evidence};
 use super::run::{K, Measured, Parts, Prepared, Setting, Setup, System, run, setup};
-use super::{FILES, ROWS, TABLES, prepared, throttled};
+use super::{FILES, prepared, throttled};
 use crate::ReproduceError;
 use crate::estimate::cell;
 
@@ -192,11 +193,13 @@ fn cells(nth: usize, simulated: &Measured, on_disk: &OnDisk) -> Vec<Cell> {
     let (number, columns) = &TABLES[table];
     let (name, scheduler_name) = (format!("{number}, on a virtual disk"), SCHEDULERS[scheduler]);
     let mut cells = Vec::new();
-    for (row, unit, paper, ours, _) in ROWS {
-        let paper = Some(paper(&columns[1])[scheduler]);
+    for row in &ROWS {
+        let paper = Some((row.paper)(&columns[1])[scheduler]);
         for (column, measured) in [("simulated", simulated), ("on the disk", &on_disk.measured)] {
             let column = format!("{scheduler_name}, {column}");
-            cells.push(cell([&name, row, &column], unit, paper, &[ours(measured)], false));
+            let ours = &[(row.ours)(measured)];
+            let of_row = cell([&name, row.name, &column], row.unit, paper, ours, false);
+            cells.push(of_row.by(evidence(table, System::Virtual)));
         }
     }
     let [late, completions] = on_disk.late;

@@ -4,7 +4,10 @@
 //! Four guests on partitions of one SATA disk, under Xen, with cfq in the guests and in the control domain. The paper's
 //! scheduler runs between Blkback and cfq (stack `xen-ba`) or is left out (stack `xen-cfq`).
 
+mod choices;
+mod claims;
 mod figures;
+mod results;
 mod scenario;
 mod statements;
 
@@ -13,8 +16,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rayon::prelude::*;
 use traces::Nanos;
 use traces::results::SCHEMA_VERSION;
-use traces::results::reproduction::Reproduction;
+use traces::results::reproduction::{Alternative, Reproduction};
 
+use self::choices::Choices;
 use self::scenario::{Outcome, Scenario};
 use super::{Paper, ReproduceError};
 
@@ -22,9 +26,15 @@ use super::{Paper, ReproduceError};
 pub const PAPER: Paper = Paper {
     name: "kim2015",
     title: "Kim, Kang, Choi 2015: a burstiness-aware I/O scheduler for VMs",
-    jobs: |seeds, _alternatives| scenarios(&vec![0; seeds]).len() as u64,
+    jobs: |seeds, alternatives| {
+        let seeds: Vec<u64> = (0..seeds as u64).collect();
+        distinct(&planned(&seeds, alternatives)).len() as u64
+    },
     reproduce,
 };
+
+/// Number of seeds for alternatives.
+const SEEDS_OF_ALTERNATIVES: usize = 2;
 
 /// The paper's two stacks: without and with its own scheduler.
 const STACKS: [&str; 2] = ["xen-cfq", "xen-ba"];
@@ -35,15 +45,11 @@ const READS: [u32; 5] = [0, 25, 50, 75, 100];
 /// Drives for the future work.
 const DEVICES: [&str; 2] = ["sata-ssd", "iscsi-raid5-15"];
 
-const DD: &str = "dd:size=1g";
-const IOZONE: &str = "iozone:size=2g";
-const TERASORT: &str = "terasort";
+/// The time for which VMs read without an end: the paper's Terasort under cfq.
+const ENDLESS: Nanos = Nanos::from_s(192);
+
 /// A VM that is not bursty: 20 reads of 4 KiB a second.
 const LIGHT: &str = "fio:rw=randread,bs=4k,size=1g,direct=on,thinktime=50ms,runtime=20s";
-
-fn fio(reads: u32) -> String {
-    format!("fio:rw=rw,bs=4k,size=2g,direct=off,rwmixread={reads}")
-}
 
 /// The experiment that a job belongs to, in the order of the figures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -56,8 +62,8 @@ enum Part {
     Iozone,
     /// Terasort.
     Terasort,
-    /// Four VMs that read for as long as the paper's Terasort took.
-    Shares,
+    /// Four VMs that read without an end.
+    Endless,
     /// Three bursty VMs and one that is not.
     Light,
     /// The reading VMs on another device, by its number.
@@ -67,44 +73,75 @@ enum Part {
 /// A job: a part under one of the stacks.
 type Job = (Part, usize, Scenario);
 
-/// All jobs. Jobs without random parts run for the first seed only.
-fn scenarios(seeds: &[u64]) -> Vec<Job> {
+/// The jobs of the frozen choices, and then those of each alternative with a few seeds.
+fn planned(seeds: &[u64], alternatives: bool) -> Vec<Vec<Job>> {
+    let few = &seeds[..seeds.len().min(SEEDS_OF_ALTERNATIVES)];
+    let mut planned = vec![jobs(seeds, &Choices::FROZEN)];
+    if alternatives {
+        planned.extend(Choices::alternatives().iter().map(|(.., choices)| jobs(few, choices)));
+    }
+    planned
+}
+
+/// All jobs of the choices. Jobs without random parts run for the first seed only.
+fn jobs(seeds: &[u64], choices: &Choices) -> Vec<Job> {
     let mut jobs = Vec::new();
     for (nth, &seed) in seeds.iter().enumerate() {
         for (index, stack) in STACKS.into_iter().enumerate() {
+            let vms = |vms: usize, workload: &str| Scenario {
+                workloads: vec![workload.to_owned(); vms],
+                stack,
+                drive: "sata-500",
+                time: None,
+                cache_pages: choices.cache_mb << 8,
+                seed,
+            };
             let mut add = |part, scenario| jobs.push((part, index, scenario));
             for reads in READS {
-                add(Part::Fio(reads), Scenario::of(4, &fio(reads), stack, seed));
+                let fio = format!("fio:rw=rw,bs=4k,size={},direct=off,rwmixread={reads}", choices.fio_file);
+                add(Part::Fio(reads), vms(4, &fio));
             }
-            let mut light = Scenario::of(4, "dd:size=8g", stack, seed);
+            let mut light = Scenario { time: Some(Nanos::from_s(20)), ..vms(4, "dd:size=8g") };
             light.workloads[3] = LIGHT.to_owned();
-            light.time = Some(Nanos::from_s(20));
             add(Part::Light, light);
             if nth > 0 {
                 continue;
             }
-            let endless = Scenario { time: Some(Nanos::from_s(192)), ..Scenario::of(4, "dd:size=8g", stack, seed) };
-            add(Part::Shares, endless);
-            for vms in [1, 4] {
-                add(Part::Dd { vms }, Scenario::of(vms, DD, stack, seed));
+            add(Part::Endless, Scenario { time: Some(ENDLESS), ..vms(4, "dd:size=8g") });
+            for count in [1, 4] {
+                add(Part::Dd { vms: count }, vms(count, "dd:size=1g"));
             }
-            add(Part::Iozone, Scenario::of(4, IOZONE, stack, seed));
-            add(Part::Terasort, Scenario::of(4, TERASORT, stack, seed));
+            add(Part::Iozone, vms(4, &format!("iozone:size={}g", choices.iozone_gb)));
+            add(Part::Terasort, vms(4, &format!("terasort:data={}", choices.terasort)));
             for (number, drive) in DEVICES.into_iter().enumerate() {
-                add(Part::Device(number), Scenario { drive, ..Scenario::of(4, DD, stack, seed) });
+                add(Part::Device(number), Scenario { drive, ..vms(4, "dd:size=1g") });
             }
         }
     }
     jobs
 }
 
-/// The outcomes of all jobs.
-struct Outcomes(Vec<(Part, usize, Outcome)>);
+/// The scenarios without those that occur before.
+fn distinct(planned: &[Vec<Job>]) -> Vec<&Scenario> {
+    let mut distinct: Vec<&Scenario> = Vec::new();
+    for (.., scenario) in planned.iter().flatten() {
+        if !distinct.contains(&scenario) {
+            distinct.push(scenario);
+        }
+    }
+    distinct
+}
 
-impl Outcomes {
+/// The outcomes of all jobs of some choices.
+struct Outcomes<'a> {
+    choices: Choices,
+    jobs: Vec<(Part, usize, &'a Outcome)>,
+}
+
+impl Outcomes<'_> {
     /// The outcomes of a part under a stack: one for each seed, or a single one.
     fn of(&self, part: Part, stack: usize) -> impl Iterator<Item = &Outcome> {
-        self.0.iter().filter(move |(p, s, _)| (*p, *s) == (part, stack)).map(|(_, _, outcome)| outcome)
+        self.jobs.iter().filter(move |(p, s, _)| (*p, *s) == (part, stack)).map(|(_, _, outcome)| *outcome)
     }
 
     /// A quantity of both stacks, seed by seed.
@@ -113,25 +150,77 @@ impl Outcomes {
     }
 }
 
-fn reproduce(seeds: &[u64], _alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
-    let run = |(part, stack, scenario): &Job| {
+fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
+    let planned = planned(seeds, alternatives);
+    let scenarios = distinct(&planned);
+    let run = |scenario: &&Scenario| {
         let outcome = scenario::run(scenario)?;
         done.fetch_add(1, Ordering::Relaxed);
-        Ok::<_, ReproduceError>((*part, *stack, outcome))
+        Ok::<_, ReproduceError>(outcome)
     };
-    let outcomes = Outcomes(scenarios(seeds).par_iter().map(run).collect::<Result<_, _>>()?);
-    let cells = figures::cells(&outcomes);
+    let ran: Vec<Outcome> = scenarios.par_iter().map(run).collect::<Result<_, _>>()?;
+    let outcome_of = |wanted: &Scenario| {
+        let found = scenarios.iter().zip(&ran).find(|(scenario, _)| **scenario == wanted);
+        found.expect("every planned scenario has run").1
+    };
+    let outcomes = |choices: Choices, jobs: &[Job], seeds: &[u64]| {
+        let of_seeds = jobs.iter().filter(|(.., scenario)| seeds.contains(&scenario.seed));
+        let jobs = of_seeds.map(|(part, stack, scenario)| (*part, *stack, outcome_of(scenario))).collect();
+        Outcomes { choices, jobs }
+    };
+    let frozen = outcomes(Choices::FROZEN, &planned[0], seeds);
+    let mut others = Vec::new();
+    if alternatives {
+        let few = &seeds[..seeds.len().min(SEEDS_OF_ALTERNATIVES)];
+        let as_chosen = outcomes(Choices::FROZEN, &planned[0], few);
+        others.push(alternative("as chosen", "on the same seeds", &as_chosen));
+        for ((name, value, choices), jobs) in Choices::alternatives().into_iter().zip(&planned[1..]) {
+            others.push(alternative(name, value, &outcomes(choices, jobs, few)));
+        }
+    }
+    let cells = figures::cells(&frozen);
     Ok(Reproduction {
         schema_version: SCHEMA_VERSION,
         paper: PAPER.title.to_owned(),
         seeds: seeds.to_vec(),
         choices: statements::choices(),
-        errors: Vec::new(),
-        bars: figures::bars(&outcomes, &cells),
-        ranks: figures::ranks(&outcomes, seeds.len()),
-        alternatives: Vec::new(),
-        figures: figures::series(&outcomes),
+        errors: results::errors(&cells),
+        bars: results::bars(&frozen, &cells),
+        ranks: results::ranks(&frozen),
+        claims: claims::claims(&frozen),
+        alternatives: others,
+        figures: figures::series(&frozen),
         statements: statements::statements(),
         cells,
     })
+}
+
+/// The results of another choice.
+fn alternative(name: &str, value: &str, outcomes: &Outcomes<'_>) -> Alternative {
+    let ranks = results::ranks(outcomes);
+    let pairs = || ranks.iter().flat_map(|rank| rank.pairs.iter().map(|pair| [pair.right, rank.seeds]));
+    Alternative {
+        name: name.to_owned(),
+        value: value.to_owned(),
+        errors: results::errors(&figures::cells(outcomes)),
+        pairs_right: [pairs().map(|[right, _]| right).sum(), pairs().map(|[_, seeds]| seeds).sum()],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn alternatives_run_only_what_their_choice_changes() {
+        let planned = planned(&[1, 2, 3], true);
+        assert_eq!(planned.len(), 1 + Choices::alternatives().len());
+        let frozen = distinct(&planned[..1]).len();
+        // Each seed has five mixes and the light VM under both stacks; the first has seven more parts.
+        assert_eq!(frozen, 2 * (3 * 6 + 7));
+        assert_eq!((PAPER.jobs)(3, false), frozen as u64);
+        let added = |nth: usize| distinct(&[planned[0].clone(), planned[nth].clone()]).len() - frozen;
+        // Terasort alone, everything, fio with two seeds, IOzone alone.
+        assert_eq!([1, 3, 5, 6].map(added), [2, 2 * (2 * 6 + 7), 2 * 2 * 5, 2]);
+    }
 }

@@ -16,9 +16,6 @@ use workloads::{Guest, Guests, Until};
 /// A VM's partition: 100 GB, binary.
 const PARTITION: Sectors = Sectors::new(100 << 21);
 
-/// Pages of the page cache: the part of a VM's memory of 1 GB that kernel and programs leave.
-const CACHE_PAGES: u32 = 800 << 8;
-
 /// Length of the intervals of the bandwidth over time.
 pub const INTERVAL: Nanos = Nanos::from_ms(250);
 
@@ -33,15 +30,10 @@ pub struct Scenario {
     pub drive: &'static str,
     /// Length of the run, if the workloads do not end.
     pub time: Option<Nanos>,
+    /// Pages of each VM's page cache.
+    pub cache_pages: u32,
     /// Seed of the workloads.
     pub seed: u64,
-}
-
-impl Scenario {
-    /// VMs with the same workload on the paper's disk.
-    pub fn of(vms: usize, workload: &str, stack: &'static str, seed: u64) -> Scenario {
-        Scenario { workloads: vec![workload.to_owned(); vms], stack, drive: "sata-500", time: None, seed }
-    }
 }
 
 /// The measured quantities of a run.
@@ -59,8 +51,10 @@ pub struct Outcome {
     pub switches: u64,
     /// Sum of seek distances, in sectors.
     pub seek_sectors: u128,
-    /// By VM: the last time of each event of its program, in seconds.
-    pub events: Vec<Vec<Option<f64>>>,
+    /// By VM: the first and the last time of each event of its program, in seconds.
+    pub events: Vec<Vec<Option<[f64; 2]>>>,
+    /// The time of each VM's last completion, in seconds.
+    pub ended: Vec<f64>,
 }
 
 impl Outcome {
@@ -69,12 +63,27 @@ impl Outcome {
         self.bytes.iter().sum::<u64>() as f64 / 1e6 / self.seconds
     }
 
-    /// Jain's index of the bytes that each VM was served in the run.
-    pub fn fairness(&self) -> f64 {
-        let sum: f64 = self.bytes.iter().map(|&bytes| bytes as f64).sum();
-        let squares: f64 = self.bytes.iter().map(|&bytes| (bytes as f64).powi(2)).sum();
-        sum * sum / (self.bytes.len() as f64 * squares)
+    /// The bandwidth of each VM until its last completion, MB (10^6 bytes) per second.
+    pub fn bandwidths(&self) -> Vec<f64> {
+        self.bytes.iter().zip(&self.ended).map(|(&bytes, ended)| bytes as f64 / 1e6 / ended).collect()
     }
+
+    /// The bytes of each VM in each whole window of a number of intervals.
+    pub fn windows(&self, intervals: usize) -> Vec<Vec<f64>> {
+        let longest = self.series.iter().map(Vec::len).max().unwrap_or(0);
+        let of = |series: &Vec<u64>, window: usize| {
+            let from = (window * intervals).min(series.len());
+            series[from..(from + intervals).min(series.len())].iter().sum::<u64>() as f64
+        };
+        (0..longest / intervals).map(|window| self.series.iter().map(|series| of(series, window)).collect()).collect()
+    }
+}
+
+/// Jain's index of shares: 1 if all are equal, 1/n if one of n has everything.
+pub fn jain(shares: &[f64]) -> f64 {
+    let sum: f64 = shares.iter().sum();
+    let squares: f64 = shares.iter().map(|share| share * share).sum();
+    if squares == 0.0 { 1.0 } else { sum * sum / (shares.len() as f64 * squares) }
 }
 
 #[derive(Default)]
@@ -82,6 +91,7 @@ struct Watch {
     bytes: Vec<u64>,
     series: Vec<Vec<u64>>,
     slowest_read: Vec<Nanos>,
+    last: Vec<Timestamp>,
 }
 
 impl Observer for Watch {
@@ -91,7 +101,9 @@ impl Observer for Watch {
             self.bytes.resize(vm + 1, 0);
             self.series.resize(vm + 1, Vec::new());
             self.slowest_read.resize(vm + 1, Nanos::ZERO);
+            self.last.resize(vm + 1, Timestamp::ZERO);
         }
+        self.last[vm] = now;
         let bytes = request.sectors().bytes();
         self.bytes[vm] += bytes;
         let interval = (now.as_ns() / INTERVAL.as_ns()) as usize;
@@ -124,7 +136,7 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, ReproduceError> {
         let workload = programs::build(&workload.parse()?)?;
         events = events.max(workload.events().len());
         let programs = workload.processes(&mut files, scenario.seed.wrapping_add((vm as u64) << 32))?;
-        let memory = Some(MemorySettings { pages: CACHE_PAGES, ..MemorySettings::default() });
+        let memory = Some(MemorySettings { pages: scenario.cache_pages, ..MemorySettings::default() });
         guests.push(Guest {
             name: format!("vm{vm}"),
             place: Lba::new(partition.count() * vm as u64),
@@ -137,13 +149,15 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, ReproduceError> {
     let until = Until { requests: None, time: scenario.time.map(|time| Timestamp::ZERO + time) };
     let ended = Engine::on(Guests::new(guests, until), stack.build(drive), Watch::default()).run()?;
     let layer = ended.host.layers().last().map(replay::stack::Layer::counts).unwrap_or_default();
-    let finished = ended.outcome.finished.since(Timestamp::ZERO).as_s_f64();
+    let seconds = |time: Timestamp| time.since(Timestamp::ZERO).as_s_f64();
     let at = |vm: usize, event: u32| {
-        ended.source.occurred(vm, Event(event)).map(|(_, time)| time.since(Timestamp::ZERO).as_s_f64())
+        let occurrences = ended.source.occurred(vm, Event(event))?;
+        Some([occurrences.first, occurrences.last].map(seconds))
     };
     let of_vm = |vm: usize| (0..events as u32).map(|event| at(vm, event)).collect();
     Ok(Outcome {
-        seconds: finished,
+        seconds: seconds(ended.outcome.finished),
+        ended: ended.observer.last.iter().copied().map(seconds).collect(),
         events: (0..scenario.workloads.len()).map(of_vm).collect(),
         bytes: ended.observer.bytes,
         series: ended.observer.series,

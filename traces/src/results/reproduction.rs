@@ -29,14 +29,30 @@ pub struct Reproduction {
     pub errors: Vec<GroupError>,
     /// What else was to be reached.
     pub bars: Vec<Bar>,
-    /// In how many of the seeds ranks are as in the paper.
+    /// The paper's orders beside ours.
     pub ranks: Vec<Rank>,
+    /// What the paper says in words, beside what ours shows.
+    #[serde(default)]
+    pub claims: Vec<Claim>,
     /// What other choices would have given, below what was chosen gives on the same seeds.
     pub alternatives: Vec<Alternative>,
     /// Series of the figures.
     pub figures: Vec<Series>,
     /// Where ours differs from the paper and why.
     pub statements: Vec<String>,
+}
+
+/// How a number of ours stands to the paper's number beside it, the strongest evidence first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Evidence {
+    /// No detail was chosen with a look at the paper's number.
+    #[default]
+    Forecast,
+    /// Details that the paper leaves open were chosen so that this number comes near.
+    ChosenOn,
+    /// The model was changed after this number had been seen beside the paper's.
+    Fitted,
 }
 
 /// Something the paper leaves open.
@@ -48,12 +64,22 @@ pub struct Choice {
     pub value: String,
     /// Why.
     pub reason: String,
+    /// How the numbers stand by which it was chosen. A forecast: by none, it is the paper's text or an assumption.
+    #[serde(default)]
+    pub evidence: Evidence,
 }
 
 impl Choice {
-    /// What was to be chosen, what was, and why.
+    /// What was to be chosen, what was, and why, without a look at any number of the paper.
     pub fn new(name: &str, value: &str, reason: &str) -> Choice {
-        Choice { name: name.to_owned(), value: value.to_owned(), reason: reason.to_owned() }
+        let [name, value, reason] = [name, value, reason].map(str::to_owned);
+        Choice { name, value, reason, evidence: Evidence::Forecast }
+    }
+
+    /// The same, by numbers of the paper.
+    #[must_use]
+    pub fn by(self, evidence: Evidence) -> Choice {
+        Choice { evidence, ..self }
     }
 }
 
@@ -71,7 +97,7 @@ pub enum Source {
 }
 
 /// One number.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The paper's table or figure.
     pub table: String,
@@ -94,6 +120,17 @@ pub struct Cell {
     pub counts: bool,
     /// How ours came about.
     pub source: Source,
+    /// How ours stands to the paper's.
+    #[serde(default)]
+    pub evidence: Evidence,
+}
+
+impl Cell {
+    /// The same, with what stands behind it.
+    #[must_use]
+    pub fn by(self, evidence: Evidence) -> Cell {
+        Cell { evidence, ..self }
+    }
 }
 
 /// The mean absolute relative error of a group of cells.
@@ -107,6 +144,9 @@ pub struct GroupError {
     pub mean_absolute_relative_error: f64,
     /// What was to be reached, if something was.
     pub bar: Option<f64>,
+    /// How the cells stand to the paper's.
+    #[serde(default)]
+    pub evidence: Evidence,
 }
 
 /// A bound that a number was to keep.
@@ -122,27 +162,86 @@ pub struct Bar {
     pub at_most: Option<f64>,
     /// Whether it is.
     pub reached: bool,
+    /// How the number stands to the paper's.
+    #[serde(default)]
+    pub evidence: Evidence,
 }
 
 impl Bar {
     /// A number and its bounds.
-    pub fn new(what: &str, ours: f64, at_least: Option<f64>, at_most: Option<f64>) -> Bar {
+    pub fn new(what: &str, ours: f64, at_least: Option<f64>, at_most: Option<f64>, evidence: Evidence) -> Bar {
         let reached = at_least.is_none_or(|least| ours >= least) && at_most.is_none_or(|most| ours <= most);
-        Bar { what: what.to_owned(), ours, at_least, at_most, reached }
+        Bar { what: what.to_owned(), ours, at_least, at_most, reached, evidence }
     }
 }
 
-/// How often an order of values is the paper's.
+/// An order of values: the paper's and ours.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Rank {
     /// Which values.
     pub what: String,
     /// The paper's order, the best first.
     pub order: Vec<String>,
-    /// In how many seeds ours is the same, pairs within 3 % in the paper excused.
+    /// Our order by the means over the seeds.
+    pub ours: Vec<String>,
+    /// Each pair in the paper's order.
+    pub pairs: Vec<RankedPair>,
+    /// In how many seeds all pairs have the paper's order.
     pub right: u64,
     /// Of how many.
     pub seeds: u64,
+    /// How the values stand to the paper's.
+    #[serde(default)]
+    pub evidence: Evidence,
+}
+
+/// Two of the values that are ranked.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RankedPair {
+    /// The better one in the paper.
+    pub better: String,
+    /// The other.
+    pub worse: String,
+    /// The difference between the two in the paper, relative to the smaller value; absent if it is not printed.
+    pub apart: Option<f64>,
+    /// In how many seeds the pair has the paper's order.
+    pub right: u64,
+}
+
+/// Something that the paper says in words about its numbers.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct Claim {
+    /// Where it says so.
+    pub place: String,
+    /// What it says.
+    pub says: String,
+    /// What ours shows, with figures.
+    pub ours: String,
+    /// What follows.
+    pub verdict: Verdict,
+}
+
+/// Whether ours shows what a paper says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Verdict {
+    /// It does, in all seeds.
+    Holds,
+    /// It does in some seeds or for some of the values.
+    HoldsInPart,
+    /// It shows the contrary.
+    Contradicts,
+}
+
+impl Verdict {
+    /// The verdict on a claim that holds in `right` of `all` cases.
+    pub fn of(right: usize, all: usize) -> Verdict {
+        match right {
+            0 => Verdict::Contradicts,
+            right if right == all => Verdict::Holds,
+            _ => Verdict::HoldsInPart,
+        }
+    }
 }
 
 /// The errors that another choice leads to.
@@ -154,8 +253,8 @@ pub struct Alternative {
     pub value: String,
     /// The mean absolute relative errors of the same groups.
     pub errors: Vec<GroupError>,
-    /// In how many seeds all ranks are right, and of how many.
-    pub ranks_right: [u64; 2],
+    /// How many of the ranked pairs have the paper's order, over all seeds, and of how many.
+    pub pairs_right: [u64; 2],
 }
 
 /// A line or the bars of a figure.

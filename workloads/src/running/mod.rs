@@ -35,6 +35,17 @@ pub struct Guest {
     pub programs: Vec<Box<dyn Program>>,
 }
 
+/// The times at which an event of a guest has occurred.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Occurrences {
+    /// How often.
+    pub count: u64,
+    /// When first.
+    pub first: Timestamp,
+    /// When last.
+    pub last: Timestamp,
+}
+
 /// The end of a source whose processes are endless.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Until {
@@ -165,9 +176,9 @@ impl Guests {
         self.guests.iter().map(|running| running.name.clone()).collect()
     }
 
-    /// How often an event of a guest has occurred, and when last.
-    pub fn occurred(&self, guest: usize, event: Event) -> Option<(u64, Timestamp)> {
-        self.guests[guest].events.get(event.0 as usize).copied().filter(|(count, _)| *count > 0)
+    /// The occurrences of an event of a guest, if it has occurred.
+    pub fn occurred(&self, guest: usize, event: Event) -> Option<Occurrences> {
+        self.guests[guest].events.get(event.0 as usize).copied().flatten()
     }
 
     fn boot(&mut self, guest: Guest) {

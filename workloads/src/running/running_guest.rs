@@ -2,6 +2,7 @@
 
 use traces::{Lba, Operation, Request, Sectors, StreamId, Timestamp, VmId};
 
+use super::Occurrences;
 use crate::guest::files::BLOCK;
 use crate::guest::journal::Journal;
 use crate::guest::memory::{Memory, PageRun};
@@ -20,8 +21,8 @@ pub(super) struct RunningGuest {
     pub(super) starved: Vec<u32>,
     /// Processes that wait until the writes of a file have completed.
     pub(super) syncing: Vec<(u32, FileId)>,
-    /// How often each event has occurred, and when last.
-    pub(super) events: Vec<(u64, Timestamp)>,
+    /// The occurrences of each event.
+    pub(super) events: Vec<Option<Occurrences>>,
     /// Processes that wait for an event, with the event and the number of occurrences that they wait for.
     pub(super) waiting_for_events: Vec<(u32, u32, u64)>,
     /// Processes that have not ended.

@@ -4,7 +4,7 @@ use traces::{Flags, Nanos, Operation, Request, Sectors, Timestamp, VmId};
 
 use super::process::{Process, Waits};
 use super::running_guest::pages_of;
-use super::{Group, Guests, NO_PROCESS, Purpose, Wake};
+use super::{Group, Guests, NO_PROCESS, Occurrences, Purpose, Wake};
 use crate::guest::page_cache::PageFlags;
 use crate::guest::transfer::{Progress, Transfer};
 use crate::guest::{Access, FileId, Step};
@@ -40,10 +40,12 @@ impl Guests {
             Step::Post(event) => {
                 let event = event.0 as usize;
                 if event >= running.events.len() {
-                    running.events.resize(event + 1, (0, now));
+                    running.events.resize(event + 1, None);
                 }
-                let count = running.events[event].0 + 1;
-                running.events[event] = (count, now);
+                let occurrences = running.events[event].get_or_insert(Occurrences { count: 0, first: now, last: now });
+                occurrences.count += 1;
+                occurrences.last = now;
+                let count = occurrences.count;
                 let runnable = &mut self.runnable;
                 running.waiting_for_events.retain(|&(process, awaited, least)| {
                     let waits = awaited as usize != event || count < least;
@@ -55,7 +57,8 @@ impl Guests {
                 true
             }
             Step::Await(event, least) => {
-                let has_occurred = running.events.get(event.0 as usize).is_some_and(|(count, _)| *count >= least);
+                let occurrences = running.events.get(event.0 as usize).copied().flatten();
+                let has_occurred = occurrences.is_some_and(|occurrences| occurrences.count >= least);
                 if !has_occurred {
                     running.waiting_for_events.push((index, event.0, least));
                 }

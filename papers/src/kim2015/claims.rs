@@ -1,0 +1,100 @@
+//! What Kim et al. 2015 say in words about their figures, beside what our runs show.
+
+use traces::results::reproduction::{Claim, Verdict};
+
+use super::figures::{INTERFERENCE, TASKS, mean, phase_length};
+use super::scenario::{INTERVAL, Outcome, jain};
+use super::{Outcomes, Part};
+
+/// The claims.
+pub fn claims(outcomes: &Outcomes<'_>) -> Vec<Claim> {
+    let mut claims = vec![similar_bandwidths(outcomes)];
+    claims.extend([(0, true), (2, false)].map(|(task, longer)| phase_changes(outcomes, task, longer)));
+    claims.push(phases_overlap(outcomes));
+    claims.extend([less_switching(outcomes), one_vm_owns_the_disk(outcomes), long_term_fairness(outcomes)]);
+    claims
+}
+
+fn claim(place: &str, says: &str, ours: String, verdict: Verdict) -> Claim {
+    Claim { place: place.to_owned(), says: says.to_owned(), ours, verdict }
+}
+
+/// The only outcome of a part without random parts.
+fn both<T>(outcomes: &Outcomes<'_>, part: Part, quantity: impl Fn(&Outcome) -> T) -> Option<[T; 2]> {
+    let of = |stack: usize| outcomes.of(part, stack).next().map(&quantity);
+    Some([of(0)?, of(1)?])
+}
+
+fn similar_bandwidths(outcomes: &Outcomes<'_>) -> Claim {
+    let found = outcomes.of(Part::Dd { vms: 4 }, 0).next().map(Outcome::bandwidths).unwrap_or_default();
+    let within = found.iter().filter(|rate| (20.0..=25.0).contains(*rate)).count();
+    let listed: Vec<String> = found.iter().map(|rate| format!("{rate:.1}")).collect();
+    let says = "with cfq each VM gets around 20 to 25 MB/s";
+    claim("Figure 3", says, format!("{} MB/s", listed.join(", ")), Verdict::of(within, found.len()))
+}
+
+/// Whether a phase of Terasort is longer with BA, or shorter.
+fn phase_changes(outcomes: &Outcomes<'_>, task: usize, longer: bool) -> Claim {
+    let [cfq, ba] = both(outcomes, Part::Terasort, |outcome| phase_length(outcome, task)).unwrap_or_default();
+    let word = if longer { "longer" } else { "shorter" };
+    let holds = if longer { ba > cfq } else { ba < cfq };
+    let ours = format!("{cfq:.0} s with cfq, {ba:.0} s with BA ({:+.0} %)", (ba / cfq - 1.0) * 100.0);
+    let says = format!("BA makes Terasort's {} phase {word}", TASKS[task]);
+    claim("Figure 5(c)", &says, ours, Verdict::of(usize::from(holds), 1))
+}
+
+fn phases_overlap(outcomes: &Outcomes<'_>) -> Claim {
+    let of = |outcome: &Outcome| (phase_length(outcome, 0) + phase_length(outcome, 2), outcome.seconds);
+    let found = both(outcomes, Part::Terasort, of).unwrap_or_default();
+    let right = found.iter().filter(|(sum, whole)| sum > whole).count();
+    let listed: Vec<String> = found.iter().map(|(sum, whole)| format!("{sum:.0} s in a run of {whole:.0} s")).collect();
+    let says = "map and reduce phase overlap: their sum is longer than the whole";
+    claim("Section 4", says, format!("cfq, BA: {}", listed.join(", ")), Verdict::of(right, found.len()))
+}
+
+fn less_switching(outcomes: &Outcomes<'_>) -> Claim {
+    let mut right = 0;
+    let mut listed = Vec::new();
+    for (part, name) in INTERFERENCE {
+        let [switches, seeks] = [
+            outcomes.both(part, |outcome| outcome.switches as f64),
+            outcomes.both(part, |outcome| outcome.seek_sectors as f64),
+        ]
+        .map(|[cfq, ba]| (mean(&ba) / mean(&cfq) - 1.0) * 100.0);
+        right += usize::from(switches < 0.0) + usize::from(seeks < 0.0);
+        listed.push(format!("{name} {switches:+.0} % and {seeks:+.0} %"));
+    }
+    let says = "BA reduces context switches and seek distance in each benchmark";
+    claim("Figure 7", says, listed.join("; "), Verdict::of(right, 2 * INTERFERENCE.len()))
+}
+
+fn one_vm_owns_the_disk(outcomes: &Outcomes<'_>) -> Claim {
+    let second = (1_000_000_000 / INTERVAL.as_ns()) as usize;
+    let greatest_share = |outcome: &Outcome| {
+        let share = |shares: &Vec<f64>| {
+            let all: f64 = shares.iter().sum();
+            (all > 0.0).then(|| shares.iter().copied().fold(0.0, f64::max) / all)
+        };
+        mean(&outcome.windows(second).iter().filter_map(share).collect::<Vec<_>>()) * 100.0
+    };
+    let [cfq, ba] = both(outcomes, Part::Dd { vms: 4 }, greatest_share).unwrap_or_default();
+    let ours = format!("the VM with most has {ba:.0} % of a second's bytes with BA, {cfq:.0} % with cfq");
+    let says = "BA lets one VM use most of the bandwidth during a quantum";
+    claim("Figure 8", says, ours, Verdict::of(usize::from(ba > 50.0 && cfq < 50.0), 1))
+}
+
+/// "Similar" is what the paper calls 20 to 25 MB/s in Figure 3: the most is at most 1.25 times the least.
+fn long_term_fairness(outcomes: &Outcomes<'_>) -> Claim {
+    let [cfq, ba] = both(outcomes, Part::Dd { vms: 4 }, Outcome::bandwidths).unwrap_or_default();
+    let listed: Vec<String> = ba.iter().map(|rate| format!("{rate:.1}")).collect();
+    let least = ba.iter().copied().fold(f64::INFINITY, f64::min);
+    let most = ba.iter().copied().fold(0.0, f64::max);
+    let ours = format!(
+        "{} MB/s with BA; Jain's index {:.3} with BA, {:.3} with cfq",
+        listed.join(", "),
+        jain(&ba),
+        jain(&cfq)
+    );
+    let says = "with BA four VMs achieve similar bandwidth";
+    claim("Figure 9", says, ours, Verdict::of(usize::from(most <= 1.25 * least), 1))
+}
