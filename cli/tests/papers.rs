@@ -96,9 +96,11 @@ impl Line<'_> {
     /// Whether a cell depends on the seeds, and the part of it that does not is the same.
     fn varies(&self, column: usize, all: &str, one: &str) -> bool {
         match self.section {
+            "" => [all, one].iter().all(|line| line.starts_with("- What each part of CATS changes")),
             "Mean absolute relative errors" => matches!(column, 2 | 4) && !self.cells[0].contains(", measured, "),
             "Other bars" => matches!(column, 1 | 4) && !self.cells[0].starts_with("formula test"),
-            ranks if ranks.starts_with("Ranks: ") => column == 2,
+            ranks if ranks.starts_with("Ranks, ") => column >= 2,
+            "What the paper says in words" => column >= 2,
             table if table.contains(", measured, ") || column == 0 => false,
             errors if errors.contains(" errors, replayed, ") => true,
             table => {

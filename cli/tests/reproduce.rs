@@ -38,7 +38,12 @@ fn ranks_and_errors_of_geist_2010_hold_and_are_written() {
         "table1",
         "table2",
         "table3",
+        "table2-real-drive-before-its-columns-had-been-seen",
+        "table3-real-drive-before-its-columns-had-been-seen",
+        "table-parts-of-cats-mean-response",
+        "table-parts-of-cats-throughput",
         "table-shadow-cache",
+        "table-shadow-cache-real-drive-before-its-columns-had-been-seen",
         "table-shadow-cache-by-geometry",
         "table-throttle",
         "table-figure-1",
@@ -62,39 +67,66 @@ fn ranks_and_errors_of_geist_2010_hold_and_are_written() {
     assert_eq!(read("g.md"), again.stdout);
     let markdown = String::from_utf8(again.stdout).unwrap();
     assert!(markdown.contains("| greedy  | 79.00 / 79.00 (0.0 %) |"), "{markdown}");
-    let missed: Vec<&str> = markdown.lines().filter(|line| line.contains("missed")).collect();
-    assert!(missed.is_empty() && markdown.contains("| reached |"), "{missed:?}");
+    // Every bar says what stands behind it. Nothing is missed but on the drive to which nothing was fitted.
+    let missed: Vec<&str> = markdown.lines().filter(|line| line.contains("| missed")).collect();
+    assert!(missed.iter().all(|line| line.contains("before its columns had been seen")), "{missed:?}");
+    assert_eq!(missed.len(), 3, "{missed:?}");
+    for verdict in ["| reached ", "| reached (chosen on)", "| reached (fitted)"] {
+        assert!(markdown.contains(verdict), "{verdict}: {markdown}");
+    }
+    assert!(markdown.contains("| Table 3 ") && markdown.contains("holds in part"), "{markdown}");
 }
 
 #[test]
-fn bars_of_kim_2015_hold() {
+fn bars_of_kim_2015_say_what_holds_and_what_does_not() {
     let folder = tempfile::tempdir().unwrap();
     let output = reproduce(folder.path(), "2", &["kim2015", "--seeds", "1", "--output-format", "json"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let found: Value = serde_json::from_slice(&output.stdout).unwrap();
     let bars = found["bars"].as_array().unwrap();
-    assert_eq!(bars.len(), 14);
-    for bar in bars {
-        assert_eq!(bar["reached"], true, "{bar}");
-    }
+    let named = |reached: bool| -> Vec<&str> {
+        bars.iter().filter(|bar| bar["reached"] == reached).map(|bar| bar["what"].as_str().unwrap()).collect()
+    };
+    // Known misses: the gains of BA are above the paper's.
+    assert_eq!(named(false), ["fio, greatest gain of BA, %", "IOzone, greatest gain of BA, %"]);
+    assert_eq!(named(true).len(), 14);
+    let evidence = |what: &str| &bars.iter().find(|bar| bar["what"] == what).unwrap()["evidence"];
+    assert_eq!(evidence("Terasort, execution time with cfq, s"), "chosen-on");
+    assert_eq!(evidence("Terasort, change of the execution time, %"), "forecast");
+    assert_eq!(evidence("Jain's index with BA within 192 s"), "fitted");
+    let verdicts: Vec<[&str; 2]> = (found["claims"].as_array().unwrap().iter())
+        .map(|claim| [claim["place"].as_str().unwrap(), claim["verdict"].as_str().unwrap()])
+        .collect();
+    // BA shortens the map phase, which the paper says it makes longer.
+    assert!(verdicts.contains(&["Figure 5(c)", "contradicts"]) && verdicts.contains(&["Figure 5(c)", "holds"]));
     // BA is the better one wherever something is read; writes alone leave nothing to gain.
     let right: Vec<u64> =
         found["ranks"].as_array().unwrap().iter().map(|rank| rank["right"].as_u64().unwrap()).collect();
     assert_eq!(right[1..], [1; 4]);
 }
 
-/// Checks that every order is the paper's in both seeds, and every error within its bound.
+/// Checks that the orders are the paper's in both seeds but for those that are known to differ, that errors are within
+/// their bounds, and that each says what stands behind it.
 fn judged(found: &Value) {
     let ranks = found["ranks"].as_array().unwrap();
-    assert_eq!(ranks.len(), 8);
+    assert_eq!(ranks.len(), 2 * 2 * 3);
     for rank in ranks {
-        assert_eq!((&rank["right"], &rank["seeds"]), (&2.into(), &2.into()), "{rank}");
+        let what = rank["what"].as_str().unwrap();
+        // cfq is fastest through the page cache, where the paper has it slowest; CATS is ahead of deadline in throughput.
+        let otherwise = what.starts_with("Table 3") && !what.ends_with("mean response");
+        assert_eq!(rank["right"], if otherwise { 0 } else { 2 }, "{rank}");
+        assert_eq!(rank["order"] == rank["ours"], !otherwise, "{rank}");
     }
+    let pair = &ranks.iter().find(|rank| rank["what"] == "Table 3, real, throughput").unwrap()["pairs"][0];
+    assert_eq!((&pair["better"], &pair["worse"], &pair["right"]), (&"deadline".into(), &"cats".into(), &0.into()));
     let errors = found["errors"].as_array().unwrap();
-    assert_eq!(errors.iter().map(|error| error["cells"].as_u64().unwrap()).collect::<Vec<_>>(), [9, 9, 16]);
-    for (error, bar) in errors.iter().zip([0.12, 0.20, 0.18]) {
-        assert_eq!(error["bar"], bar);
-        assert!(error["mean_absolute_relative_error"].as_f64().unwrap() < bar, "{error}");
+    assert_eq!(errors.iter().map(|error| error["cells"].as_u64().unwrap()).collect::<Vec<_>>(), [9, 9, 16, 16]);
+    let behind = [(0.12, "chosen-on"), (0.20, "forecast"), (0.18, "fitted"), (0.18, "forecast")];
+    for (error, (bar, evidence)) in errors.iter().zip(behind) {
+        assert_eq!((&error["bar"], &error["evidence"]), (&bar.into(), &evidence.into()));
+    }
+    for error in &errors[..3] {
+        assert!(error["mean_absolute_relative_error"].as_f64() < error["bar"].as_f64(), "{error}");
     }
 }
 
@@ -108,7 +140,9 @@ fn numbers(cells: &[Value]) {
             let error = cell["relative_error"].as_f64().unwrap();
             assert!((error - (ours - paper) / paper).abs() < 1e-12, "{cell}");
         }
-        let is_of_seeds = ["2", "3", "shadow cache"].iter().any(|table| cell["table"] == *table);
+        let table = cell["table"].as_str().unwrap();
+        let is_of_seeds = ["2", "3", "parts of CATS"].iter().any(|name| table.starts_with(name))
+            || ["shadow cache", "shadow cache, real drive before its columns had been seen"].contains(&table);
         assert_eq!(cell["ci95"].is_array(), is_of_seeds, "{cell}");
         if is_of_seeds {
             assert!(cell["ci95"][0].as_f64().unwrap() <= ours && ours <= cell["ci95"][1].as_f64().unwrap(), "{cell}");

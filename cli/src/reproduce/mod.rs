@@ -4,6 +4,7 @@ mod grid;
 mod measured;
 mod pictures;
 mod render;
+mod verdicts;
 mod virtual_disk;
 
 use std::path::PathBuf;

@@ -16,6 +16,7 @@ use traces::results::reproduction::Reproduction;
 
 use self::choices::Choices;
 use self::numbers::SCHEDULERS;
+use self::parts::Parts;
 use self::results::alternative;
 use self::run::{Measured, Prepared, System};
 use super::{Paper, ReproduceError};
@@ -25,6 +26,7 @@ pub mod choices;
 pub mod claims;
 pub mod figure1;
 pub mod numbers;
+pub mod parts;
 pub mod results;
 pub mod run;
 pub mod shadow;
@@ -58,13 +60,14 @@ const SYSTEMS: [(System, &str); 2] = [(System::Real, "real"), (System::Virtual, 
 fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
     let tried = if alternatives { Choices::alternatives() } else { Vec::new() };
     let all: Vec<Choices> = ON_ALL_SEEDS.into_iter().chain(tried.iter().map(|&(.., choices)| choices)).collect();
-    let of_choices = replicate_all(seeds, &all, done)?;
+    let (of_choices, parts) = replicate_all(seeds, &all, done)?;
     let (frozen, first_drive) = (&of_choices[0], &of_choices[1]);
     let mut cells = table1::cells()?;
     cells.extend(results::cells(frozen));
     cells.extend(results::cells_of_first_drive(first_drive));
     let (first, runs) = (seeds[0], &frozen[0]);
     let prepared = prepared(first, FILES, &Choices::FROZEN)?;
+    cells.extend(parts::cells(&parts));
     cells.extend(shadow::cells(&prepared, first)?);
     cells.extend(throttled::cells(&prepared, first, runs)?);
     let (figure, series) = figure1::regenerate()?;
@@ -86,15 +89,19 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
         bars: results::bars(frozen, first_drive),
         ranks: results::ranks(frozen),
         claims: claims::claims(frozen),
-        statements: statements::statements(),
+        statements: statements::statements().into_iter().chain([parts::statement(&parts)]).collect(),
         alternatives: others,
         figures: series,
         cells,
     })
 }
 
-/// The runs of each choice by seed: [`ON_ALL_SEEDS`] with all seeds, the others with a few.
-fn replicate_all(seeds: &[u64], all: &[Choices], done: &AtomicU64) -> Result<Vec<Vec<Runs>>, ReproduceError> {
+/// The runs of each choice by seed: [`ON_ALL_SEEDS`] with all seeds, the others with a few. The parts of CATS by seed.
+fn replicate_all(
+    seeds: &[u64],
+    all: &[Choices],
+    done: &AtomicU64,
+) -> Result<(Vec<Vec<Runs>>, Vec<Parts>), ReproduceError> {
     let jobs: Vec<(u64, Vec<usize>)> = seeds
         .iter()
         .enumerate()
@@ -105,16 +112,21 @@ fn replicate_all(seeds: &[u64], all: &[Choices], done: &AtomicU64) -> Result<Vec
         .collect();
     let run = |(seed, group): &(u64, Vec<usize>)| {
         let choices: Vec<Choices> = group.iter().map(|&nth| all[nth]).collect();
-        replicate_each(*seed, FILES, &choices, done)
+        let prepared = prepared(*seed, FILES, &choices[0])?;
+        let is_frozen = group.first() == Some(&0);
+        let parts = is_frozen.then(|| parts::run(&prepared, *seed)).transpose()?;
+        Ok::<_, ReproduceError>((replicate_each(&prepared, *seed, &choices, done)?, parts))
     };
-    let runs: Vec<Vec<Runs>> = jobs.par_iter().map(run).collect::<Result<_, _>>()?;
+    let ran: Vec<(Vec<Runs>, Option<Parts>)> = jobs.par_iter().map(run).collect::<Result<_, _>>()?;
     let mut of_choices: Vec<Vec<Runs>> = vec![Vec::new(); all.len()];
-    for ((_, group), runs) in jobs.iter().zip(runs) {
+    let mut parts = Vec::new();
+    for ((_, group), (runs, of_parts)) in jobs.iter().zip(ran) {
         for (&nth, runs) in group.iter().zip(runs) {
             of_choices[nth].push(runs);
         }
+        parts.extend(of_parts);
     }
-    Ok(of_choices)
+    Ok((of_choices, parts))
 }
 
 /// All runs of a seed: by table, system and scheduler.
@@ -133,28 +145,17 @@ fn by_image(choices: &[Choices]) -> Vec<Vec<usize>> {
     groups
 }
 
-/// Makes all runs of a seed.
+/// Makes all runs of a seed for several choices with the same file system. A run that an earlier choice has made is
+/// reused. Counts the completed choices.
 ///
 /// # Errors
-/// An invalid part, or files that do not fit the disk.
-pub fn replicate(seed: u64, files: u32, choices: &Choices) -> Result<Runs, ReproduceError> {
-    let runs = replicate_each(seed, files, std::slice::from_ref(choices), &AtomicU64::new(0))?;
-    Ok(runs.into_iter().next().unwrap_or_default())
-}
-
-/// Makes all runs of a seed for several choices with the same file system, which is filled once. A run that an earlier
-/// choice has made is reused. Counts the completed choices.
-///
-/// # Errors
-/// As [`replicate`].
-pub fn replicate_each(
+/// An invalid part.
+fn replicate_each(
+    prepared: &Prepared,
     seed: u64,
-    files: u32,
     choices: &[Choices],
     done: &AtomicU64,
 ) -> Result<Vec<Runs>, ReproduceError> {
-    let Some(first) = choices.first() else { return Ok(Vec::new()) };
-    let prepared = prepared(seed, files, first)?;
     let mut each: Vec<Runs> = Vec::new();
     for (nth, of_choice) in choices.iter().enumerate() {
         let mut runs = Runs::default();
@@ -170,7 +171,7 @@ pub fn replicate_each(
                     }
                     runs[table][system][index] = match made {
                         Some(made) => made,
-                        None => run::run(&prepared, &setup, direct, seed)?,
+                        None => run::run(prepared, &setup, direct, seed)?,
                     };
                 }
             }
@@ -203,11 +204,13 @@ mod tests {
         const FILES: u32 = 40_000;
         let shared = [Choices::FROZEN, Choices { timers: choices::Clock::Disk, ..Choices::FROZEN }];
         let done = AtomicU64::new(0);
-        let together = replicate_each(1, FILES, &shared, &done).unwrap();
+        let prepared = prepared(1, FILES, &shared[0]).unwrap();
+        let together = replicate_each(&prepared, 1, &shared, &done).unwrap();
         assert_eq!(done.into_inner(), 2);
         let together: Vec<String> = together.iter().map(|runs| format!("{runs:?}")).collect();
         for (choices, together) in shared.iter().zip(&together) {
-            assert_eq!(format!("{:?}", replicate(1, FILES, choices).unwrap()), *together);
+            let alone = replicate_each(&prepared, 1, &[*choices], &AtomicU64::new(0)).unwrap();
+            assert_eq!(format!("{:?}", alone[0]), *together);
         }
         assert_ne!(together[1], together[0], "the choice changes something");
     }

@@ -32,7 +32,7 @@ pub enum System {
 pub const K: u32 = 8;
 
 /// Number of processes.
-const PROCESSES: u64 = 50;
+pub const PROCESSES: u64 = 50;
 
 /// A request counts as a hit if its service time is below this, ns.
 const HIT_NS: u64 = 250_000;
@@ -219,6 +219,8 @@ pub struct Setting<'a> {
     pub prepared: &'a Prepared,
     /// Whether files are opened with `O_DIRECT`.
     pub direct: bool,
+    /// Number of processes.
+    pub processes: u64,
     /// Length of sleeps in thousandths of the paper's.
     pub sleep_scale: u32,
     /// The geometry of the shadow cache whose predictions are counted.
@@ -233,7 +235,7 @@ impl<'a> Setting<'a> {
     /// The settings that follow from the inputs of a run, with the paper's number of requests.
     pub fn of(prepared: &'a Prepared, setup: &Setup, direct: bool, seed: u64) -> Setting<'a> {
         let Setup { sleep_scale, geometry, .. } = *setup;
-        Setting { prepared, direct, sleep_scale, geometry, seed, requests: REQUESTS }
+        Setting { prepared, direct, processes: PROCESSES, sleep_scale, geometry, seed, requests: REQUESTS }
     }
 }
 
@@ -292,7 +294,7 @@ impl Parts {
     /// # Errors
     /// An invalid scheduler.
     pub(super) fn new(setting: &Setting, scheduler: &Spec) -> Result<Parts, ReproduceError> {
-        let Setting { prepared, direct, sleep_scale, geometry, seed, requests } = *setting;
+        let Setting { prepared, direct, processes, sleep_scale, geometry, seed, requests } = *setting;
         let scheduler = schedulers::build(scheduler)?.scheduler;
         let settings = ReaderSettings { direct, sleep_scale };
         let reader = |number| {
@@ -305,7 +307,7 @@ impl Parts {
             files: prepared.image.files.clone(),
             journal: None,
             memory: (!direct || prepared.metadata.is_some()).then(MemorySettings::default),
-            programs: (0..PROCESSES).map(reader).collect(),
+            programs: (0..processes).map(reader).collect(),
         };
         // One or two requests may be merged into others.
         let until = Until { requests: Some(requests + requests / 10), time: None };

@@ -48,7 +48,8 @@ fn disk(spec: &str) -> Result<Box<dyn DriveModel>, ReproduceError> {
 /// An invalid part.
 pub fn cells(prepared: &Prepared, seed: u64, scaled: &Runs) -> Result<Vec<Cell>, ReproduceError> {
     let (geometry, requests) = (super::run::GEOMETRY, super::numbers::REQUESTS);
-    let setting = Setting { prepared, direct: true, sleep_scale: 1000, geometry, seed, requests };
+    let processes = super::run::PROCESSES;
+    let setting = Setting { prepared, direct: true, processes, sleep_scale: 1000, geometry, seed, requests };
     let mut cells = Vec::new();
     let cats = "cats".parse()?;
     let run = |throttle: &mut Throttle<Box<dyn DriveModel>>| run_on(&setting, &cats, throttle);

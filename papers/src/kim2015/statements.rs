@@ -23,7 +23,7 @@ pub fn choices() -> Vec<Choice> {
         ),
         Choice::new(
             "Terasort",
-            "392 MB in each VM",
+            "416 MB in each VM",
             "the paper does not say how much is sorted: the multiple of 8 MB that brings cfq nearest to its 192 s; Hadoop 1.0's defaults otherwise",
         )
         .by(Evidence::ChosenOn),
