@@ -99,6 +99,7 @@ mod tests {
             errors: Vec::new(),
             bars: Vec::new(),
             ranks: Vec::new(),
+            claims: Vec::new(),
             alternatives: Vec::new(),
             statements: Vec::new(),
         };

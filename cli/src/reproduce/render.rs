@@ -1,8 +1,7 @@
 //! A reproduction, as tables.
 
 use traces::results::reproduction::{
-    Alternative, Bar, Cell, Choice, Claim, Evidence, GroupError, Rank, RankedPair, Reproduced, Reproduction, Series,
-    Source, Verdict,
+    Alternative, Cell, Choice, Evidence, GroupError, Reproduced, Reproduction, Series, Source,
 };
 
 use super::grid::{Grid, error, named, ours, parts, percent, spoken, theirs};

@@ -6,6 +6,7 @@
 
 mod formula;
 mod own;
+mod printed;
 mod queues;
 mod replayed;
 
@@ -18,6 +19,7 @@ use traces::results::reproduction::{Choice, Reproduction, Source};
 use traces::spec::SpecError;
 
 pub use self::own::{PAIRS, Run, VMS};
+use self::queues::Queues;
 use predictors::casale;
 use predictors::predictor::{PredictError, Predictor};
 
@@ -83,8 +85,13 @@ pub fn add_measured(
 
 fn add(reproduction: &mut Reproduction, source: Source, runs: &[Run], records: &[Record]) -> Result<(), PredictError> {
     let (cells, errors) = own::tables(source, runs)?;
-    reproduction.cells.extend(cells);
     reproduction.errors.extend(errors);
-    reproduction.figures.extend(queues::figures(own::word(source), records));
+    if let Some(statement) = own::equation_6_on_writes(source, &cells) {
+        reproduction.statements.push(statement);
+    }
+    reproduction.cells.extend(cells);
+    let queues = Queues::of(records);
+    reproduction.figures.extend(queues.figures(own::word(source)));
+    reproduction.claims.extend(queues.claims(own::word(source)));
     Ok(())
 }

@@ -6,6 +6,7 @@ use traces::results::reproduction::{Cell, Evidence, GroupError, Source};
 use traces::statistics::mean_and_half_width;
 
 use super::formula::TYPES;
+use super::printed::{PRINTED, Pair};
 use predictors::baselines::{CONSTANT, ISOLATION};
 use predictors::casale;
 use predictors::predictor::{Consolidation, Entry, Isolated, PredictError, Predictor, VmForecast, predict};
@@ -38,17 +39,22 @@ pub(super) fn word(source: Source) -> &'static str {
 /// Picks a figure of a forecast.
 type Pick = Box<dyn Fn(&Forecast) -> Option<f64>>;
 
+/// Picks the paper's numbers: the measured figure, the predicted one, and the error.
+type Paper = Box<dyn Fn(&Pair) -> [f64; 3]>;
+
 /// A figure of a forecast: its table, its column without the predictor's name, its unit and its value.
 struct Figure {
     table: &'static str,
     column: String,
     unit: &'static str,
     value: Pick,
+    paper: Paper,
 }
 
 fn figures() -> Vec<Figure> {
     let mut figures = Vec::new();
-    let mut add = |table, column: String, unit, value| figures.push(Figure { table, column, unit, value });
+    let mut add =
+        |table, column: String, unit, value, paper| figures.push(Figure { table, column, unit, value, paper });
     let mix = |kind: usize| {
         move |forecast: &Forecast| forecast.mix_read.map(|reads| if kind == 0 { reads } else { 1.0 - reads })
     };
@@ -64,14 +70,19 @@ fn figures() -> Vec<Figure> {
         }
     };
     for (kind, name) in TYPES.into_iter().enumerate() {
-        add("I", name.to_owned(), "share", Box::new(mix(kind)) as Pick);
+        let paper = move |pair: &Pair| [pair.mix[kind], pair.predicted_mix[kind], pair.mix_error[kind]];
+        add("I", name.to_owned(), "share", Box::new(mix(kind)) as Pick, Box::new(paper) as Paper);
     }
     for (kind, name) in TYPES.into_iter().enumerate() {
-        add("II", name.to_owned(), "requests/s", Box::new(rate(kind)));
+        let paper = move |pair: &Pair| [pair.rates[kind], pair.predicted_rates[kind], pair.rate_error[kind]];
+        add("II", name.to_owned(), "requests/s", Box::new(rate(kind)), Box::new(paper));
     }
     for vm in 0..2 {
         for (kind, name) in TYPES.into_iter().enumerate() {
-            add("III", format!("VM{} {name}", vm + 1), "ms", Box::new(response(vm, kind)));
+            let paper = move |pair: &Pair| {
+                [pair.response, pair.predicted_response, pair.response_error].map(|of_vm| of_vm[vm][kind])
+            };
+            add("III", format!("VM{} {name}", vm + 1), "ms", Box::new(response(vm, kind)), Box::new(paper));
         }
     }
     figures
@@ -124,28 +135,45 @@ pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<Gro
     for figure in figures() {
         let table = format!("{}, {}", figure.table, word(source));
         let errors_table = format!("{} errors, {}", figure.table, word(source));
-        let cell = |row: &Row, table: &str, column: String, (ours, half): (f64, Option<f64>), unit: &str| Cell {
+        // The replayed environment is meant to be the paper's, the measured one is not.
+        let printed = |pair: usize| (source == Source::Replayed).then(|| (figure.paper)(&PRINTED[pair]));
+        let cell = |row: &Row,
+                    table: &str,
+                    column: String,
+                    (ours, half): (f64, Option<f64>),
+                    unit: &str,
+                    paper: Option<f64>| Cell {
             table: table.to_owned(),
             row: row.name.clone(),
             column,
+            paper,
+            relative_error: paper.map(|paper| (ours - paper) / paper),
             ours,
             unit: unit.to_owned(),
             ci95: half.map(|half| [ours - half, ours + half]),
-            counts: true,
+            counts: false,
             source,
             ..Cell::default()
         };
         let mut missed: Vec<Vec<f64>> = vec![Vec::new(); PREDICTORS.len()];
-        for row in &rows {
+        for (pair, row) in rows.iter().enumerate() {
+            let [measured, predicted, error_there] = [0, 1, 2].map(|nth| printed(pair).map(|printed| printed[nth]));
             let Some(truth) = over(&row.truths, &figure) else { continue };
-            cells.push(cell(row, &table, format!("measured {}", figure.column), truth, figure.unit));
+            cells.push(cell(row, &table, format!("measured {}", figure.column), truth, figure.unit, measured));
             for (index, forecasts) in row.forecasts.iter().enumerate() {
                 let Some(forecast) = over(forecasts, &figure) else { continue };
                 let error = (forecast.0 - truth.0).abs() / truth.0;
                 missed[index].push(error);
                 if index == 0 {
-                    cells.push(cell(row, &table, format!("predicted {}", figure.column), forecast, figure.unit));
-                    cells.push(cell(row, &errors_table, figure.column.clone(), (error, None), "share"));
+                    cells.push(cell(
+                        row,
+                        &table,
+                        format!("predicted {}", figure.column),
+                        forecast,
+                        figure.unit,
+                        predicted,
+                    ));
+                    cells.push(cell(row, &errors_table, figure.column.clone(), (error, None), "share", error_there));
                 }
             }
         }
@@ -160,7 +188,39 @@ pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<Gro
             PREDICTORS.iter().map(|entry| entry.name).zip(&missed).filter(|(_, missed)| !missed.is_empty()).map(group),
         );
     }
+    if source == Source::Replayed {
+        errors.extend(["I", "II", "III"].map(|table| environment(table, &cells)));
+    }
     Ok((cells, errors))
+}
+
+/// The errors of equation (6) on the writes of our VMs, in words.
+pub(super) fn equation_6_on_writes(source: Source, cells: &[Cell]) -> Option<String> {
+    let table = format!("III errors, {}", word(source));
+    let errors: Vec<f64> =
+        cells.iter().filter(|cell| cell.table == table && cell.column.ends_with('W')).map(|cell| cell.ours).collect();
+    let most = errors.iter().copied().reduce(f64::max)?;
+    let mean = errors.iter().sum::<f64>() / errors.len() as f64;
+    Some(format!(
+        "Equation (6) on the writes of {} VMs: the mean error is {:.0} %, the greatest {:.0} %. The paper's own are 0.3 to 62 %.",
+        word(source),
+        mean * 100.0,
+        most * 100.0
+    ))
+}
+
+/// How far the measured figures of our environment are from those of the paper's.
+fn environment(table: &str, cells: &[Cell]) -> GroupError {
+    let name = format!("{table}, {}", word(Source::Replayed));
+    let measured = cells.iter().filter(|cell| cell.table == name && cell.column.starts_with("measured"));
+    let errors: Vec<f64> = measured.filter_map(|cell| cell.relative_error).map(f64::abs).collect();
+    GroupError {
+        group: format!("Table {table}, measured there: our environment"),
+        cells: errors.len() as u64,
+        mean_absolute_relative_error: errors.iter().sum::<f64>() / errors.len() as f64,
+        bar: None,
+        evidence: Evidence::Forecast,
+    }
 }
 
 #[cfg(test)]
@@ -201,7 +261,17 @@ mod tests {
         close(find("III, replayed", "predicted VM1 R"), 13.0);
         close(find("III errors, replayed", "VM1 R"), 1.0 / 12.0);
         assert!(find("III, replayed", "measured VM1 R").ci95.is_some());
-        assert!(cells.iter().all(|cell| cell.source == Source::Replayed && cell.paper.is_none()));
+        assert!(cells.iter().all(|cell| cell.source == Source::Replayed && cell.paper.is_some() && !cell.counts));
+        // With the formula test, that makes the 72 cells of the paper's tables, some of them twice.
+        assert_eq!((cells.len(), find("III, replayed", "measured VM1 R").paper), (72, Some(33.0)));
+        let environment =
+            errors.iter().find(|error| error.group == "Table I, measured there: our environment").unwrap();
+        let of_mix = |paper: f64, ours: f64| (ours - paper).abs() / paper;
+        let all: Vec<f64> =
+            PRINTED.iter().flat_map(|pair| [of_mix(pair.mix[0], 0.25), of_mix(pair.mix[1], 0.75)]).collect();
+        assert!((environment.mean_absolute_relative_error - all.iter().sum::<f64>() / 6.0).abs() < 1e-9);
+        let (measured, _) = tables(Source::Measured, &[run(0.0)]).unwrap();
+        assert!(measured.iter().all(|cell| cell.paper.is_none()));
         let isolation = errors.iter().find(|error| error.group == "Table III, replayed, VM1 R: isolation").unwrap();
         assert!((isolation.mean_absolute_relative_error - 1.0 / 3.0).abs() < 1e-9 && isolation.cells == 3);
     }
