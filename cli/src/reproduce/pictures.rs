@@ -67,8 +67,8 @@ fn picture(ending: String, drawing: &impl Drawing, size: Size) -> Result<Option<
 /// `-table2` of Table 2, `-table-shadow-cache` of one with a name.
 fn ending(family: &str, name: &str) -> String {
     let dash = if name.starts_with(|first: char| first.is_ascii_digit()) { "" } else { "-" };
-    let plain = |letter: char| if letter.is_alphanumeric() { letter.to_ascii_lowercase() } else { '-' };
-    format!("{family}{dash}{}", name.chars().map(plain).collect::<String>())
+    let words = name.split(|letter: char| !letter.is_alphanumeric()).filter(|word| !word.is_empty());
+    format!("{family}{dash}{}", words.collect::<Vec<_>>().join("-").to_lowercase())
 }
 
 #[cfg(test)]

@@ -15,11 +15,12 @@ use std::sync::atomic::AtomicU64;
 use crate::{Paper, ReproduceError};
 use traces::Record;
 use traces::results::SCHEMA_VERSION;
-use traces::results::reproduction::{Choice, Reproduction, Source};
+use traces::results::reproduction::{Alternative, Choice, Claim, Reproduction, Source};
 use traces::spec::SpecError;
 
 pub use self::own::{PAIRS, Run, VMS};
 use self::queues::Queues;
+use self::replayed::Environment;
 use predictors::casale;
 use predictors::predictor::{PredictError, Predictor};
 
@@ -27,15 +28,21 @@ use predictors::predictor::{PredictError, Predictor};
 pub const PAPER: Paper = Paper {
     name: "casale2011",
     title: "Casale, Kraft, Krishnamurthy 2011: consolidation predictors",
-    jobs: |seeds, _| (seeds * replayed::GROUPS) as u64,
+    jobs: |seeds, alternatives| {
+        let others = if alternatives { Environment::alternatives().len() } else { 0 };
+        (seeds * replayed::GROUPS + others * seeds.min(SEEDS_OF_ALTERNATIVES) * replayed::GROUPS) as u64
+    },
     reproduce,
 };
+
+/// Number of seeds for alternatives.
+const SEEDS_OF_ALTERNATIVES: usize = 1;
 
 fn casale() -> Result<Box<dyn Predictor>, SpecError> {
     Ok(casale::published::ENTRY.by_default()?.predictor().expect("it forecasts"))
 }
 
-fn reproduce(seeds: &[u64], _alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
+fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Reproduction, ReproduceError> {
     let casale = casale()?;
     let formula = formula::formula(&*casale);
     let mut choices = formula::choices();
@@ -56,12 +63,29 @@ fn reproduce(seeds: &[u64], _alternatives: bool, done: &AtomicU64) -> Result<Rep
         figures: Vec::new(),
         statements: formula::statements(formula.misprints),
     };
-    let (runs, records) = replayed::runs(seeds, done)?;
+    let (runs, records) = replayed::runs(&Environment::FROZEN, seeds, done)?;
+    if alternatives {
+        let few = &seeds[..seeds.len().min(SEEDS_OF_ALTERNATIVES)];
+        reproduction.alternatives.extend(alternative("as chosen", "on the same seed", &runs[..few.len()], &records));
+        for (name, value, environment) in Environment::alternatives() {
+            let (runs, records) = replayed::runs(&environment, few, done)?;
+            reproduction.alternatives.extend(alternative(name, value, &runs, &records));
+        }
+    }
     match add(&mut reproduction, Source::Replayed, &runs, &records) {
         Ok(()) => {}
         Err(error) => reproduction.statements.push(format!("No tables of replayed VMs: {error}.")),
     }
     Ok(reproduction)
+}
+
+/// The results in another environment: how near its measured figures are, and what holds of its queues. None if its
+/// VMs have no tables.
+fn alternative(name: &str, value: &str, runs: &[Run], records: &[Record]) -> Option<Alternative> {
+    let (_, mut errors) = own::tables(Source::Replayed, runs).ok()?;
+    errors.retain(|error| error.group.ends_with(own::ENVIRONMENT));
+    let claims_hold = Claim::count(&Queues::of(records).claims(own::word(Source::Replayed)));
+    Some(Alternative { name: name.to_owned(), value: value.to_owned(), errors, pairs_right: [0, 0], claims_hold })
 }
 
 /// Adds the measured VMs of a lab: `runs` of [`VMS`] and [`PAIRS`], and all requests of web and mail together at

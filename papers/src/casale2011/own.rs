@@ -209,13 +209,16 @@ pub(super) fn equation_6_on_writes(source: Source, cells: &[Cell]) -> Option<Str
     ))
 }
 
+/// The end of the names of the groups in which our environment is held against the paper's.
+pub(super) const ENVIRONMENT: &str = ": our environment";
+
 /// How far the measured figures of our environment are from those of the paper's.
 fn environment(table: &str, cells: &[Cell]) -> GroupError {
     let name = format!("{table}, {}", word(Source::Replayed));
     let measured = cells.iter().filter(|cell| cell.table == name && cell.column.starts_with("measured"));
     let errors: Vec<f64> = measured.filter_map(|cell| cell.relative_error).map(f64::abs).collect();
     GroupError {
-        group: format!("Table {table}, measured there: our environment"),
+        group: format!("Table {table}, measured there{ENVIRONMENT}"),
         cells: errors.len() as u64,
         mean_absolute_relative_error: errors.iter().sum::<f64>() / errors.len() as f64,
         bar: None,

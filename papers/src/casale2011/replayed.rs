@@ -20,8 +20,52 @@ use super::own::{PAIRS, Run, VMS};
 use predictors::synthetic::Tap;
 
 const WORKLOADS: &str = "casale2011";
-const STACK: &str = "esx-3.5-iscsi";
-const DRIVE: &str = "iscsi-raid5-15";
+
+/// The surroundings of the VMs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Environment {
+    /// A stack by name or as a line.
+    stack: &'static str,
+    /// The storage.
+    drive: &'static str,
+    /// Page cache of each VM in MiB; none for that of its description.
+    cache_mb: Option<u64>,
+}
+
+impl Environment {
+    /// The paper's, as far as it describes it.
+    pub(super) const FROZEN: Environment =
+        Environment { stack: "esx-3.5-iscsi", drive: "iscsi-raid5-15", cache_mb: None };
+
+    /// Every other value of every choice, with the names of the choice and of the value.
+    pub(super) fn alternatives() -> Vec<(&'static str, &'static str, Environment)> {
+        let frozen = Environment::FROZEN;
+        vec![
+            (
+                "guest's adapter",
+                "16 requests at once",
+                Environment {
+                    stack: "guest=cfq@depth=16,look_ahead=on,max_request=512k,per_vm=on\
+                            /hypervisor=sfq:depth=32@depth=32,write_depth=16,streams=vm\
+                            /lun=fifo@depth=32,write_depth=16,merge=off",
+                    ..frozen
+                },
+            ),
+            (
+                "VMM",
+                "first in, first out",
+                Environment {
+                    stack: "guest=cfq@depth=32,look_ahead=on,max_request=512k,per_vm=on\
+                            /hypervisor=fifo@depth=32,write_depth=16,streams=vm\
+                            /lun=fifo@depth=32,write_depth=16,merge=off",
+                    ..frozen
+                },
+            ),
+            ("storage's write cache", "none", Environment { drive: "iscsi-raid5-15:write_cache=0", ..frozen }),
+            ("VMs' page cache", "200 MiB", Environment { cache_mb: Some(200), ..frozen }),
+        ]
+    }
+}
 /// Length of each run; the paper's runs are five times as long.
 const SPAN: Nanos = Nanos::from_s(60);
 /// Time at the beginning that is left out, while caches fill.
@@ -40,7 +84,7 @@ pub(super) fn choices() -> Vec<Choice> {
         Choice::new("replayed VMs", WORKLOADS, "FileBench's personalities with 50,000 files, as the paper has them"),
         Choice::new(
             "replayed stack",
-            &format!("{STACK} over {DRIVE}"),
+            &format!("{} over {}", Environment::FROZEN.stack, Environment::FROZEN.drive),
             "VMware ESX 3.5 and a RAID-5 of 15 discs, as far as the paper describes them; discs and caches are assumed",
         ),
         Choice::new(
@@ -62,7 +106,11 @@ struct Group {
 ///
 /// # Errors
 /// An invalid part.
-pub(super) fn runs(all_seeds: &[u64], done: &AtomicU64) -> Result<(Vec<Run>, Vec<Record>), ReproduceError> {
+pub(super) fn runs(
+    environment: &Environment,
+    all_seeds: &[u64],
+    done: &AtomicU64,
+) -> Result<(Vec<Run>, Vec<Record>), ReproduceError> {
     let members = |group: usize| match group.checked_sub(VMS.len()) {
         Some(pair) => PAIRS[pair].to_vec(),
         None => vec![group],
@@ -71,7 +119,7 @@ pub(super) fn runs(all_seeds: &[u64], done: &AtomicU64) -> Result<(Vec<Run>, Vec
         (0..all_seeds.len()).flat_map(|nth| (0..GROUPS).map(move |group| (nth, group))).collect();
     let job = |&(nth, group): &(usize, usize)| {
         let shown = nth == 0 && group == VMS.len() + SHOWN;
-        let ran = run(all_seeds[nth], &members(group), shown);
+        let ran = run(environment, all_seeds[nth], &members(group), shown);
         done.fetch_add(1, Ordering::Relaxed);
         ran
     };
@@ -87,9 +135,9 @@ pub(super) fn runs(all_seeds: &[u64], done: &AtomicU64) -> Result<(Vec<Run>, Vec
     Ok((ran.chunks(GROUPS).map(run).collect(), records.unwrap_or_default()))
 }
 
-fn run(seed: u64, members: &[usize], shown: bool) -> Result<Group, ReproduceError> {
+fn run(environment: &Environment, seed: u64, members: &[usize], shown: bool) -> Result<Group, ReproduceError> {
     let description = Description::find(WORKLOADS).map_err(ReproduceError::Description)?;
-    let drive = drive_models::build(&DRIVE.parse()?)?.drive;
+    let drive = drive_models::build(&environment.drive.parse()?)?.drive;
     let capacity = drive.capacity();
     // A VM has the same seed and place, whichever VM runs beside it.
     let mut place = Sectors::ZERO;
@@ -106,12 +154,13 @@ fn run(seed: u64, members: &[usize], shown: bool) -> Result<Group, ReproduceErro
         let mut files = Files::new(guest.capacity);
         let journal = Some(Journal::new(&mut files)?);
         let programs = guest.populate_on(&mut files, seed)?;
-        let pages = u32::try_from(guest.cache_bytes / PAGE_BYTES).unwrap_or(u32::MAX);
+        let pages = u32::try_from(environment.cache_mb.map_or(guest.cache_bytes, |mb| mb << 20) / PAGE_BYTES)
+            .unwrap_or(u32::MAX);
         let memory = Some(MemorySettings { pages, ..MemorySettings::default() });
         guests.push(Guest { name: guest.name.clone(), place: places[index], files, journal, memory, programs });
     }
     let until = Until { requests: None, time: Some(Timestamp::ZERO + SPAN) };
-    let stack = StackSpec::of(STACK)?.build(drive);
+    let stack = StackSpec::of(environment.stack)?.build(drive);
     let ended = Engine::on(Guests::new(guests, until), stack, Tap::at_drive(members.len())).run()?;
     let tap = ended.observer;
     let records = if shown { tap.between(Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN) } else { Vec::new() };

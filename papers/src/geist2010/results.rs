@@ -1,8 +1,9 @@
 //! Tables 2 and 3 of Geist et al. 2010 and the shadow cache, from the runs of all seeds: cells, errors, bars and ranks.
 
-use traces::results::reproduction::{Alternative, Bar, Cell, Evidence, GroupError, Rank};
+use traces::results::reproduction::{Alternative, Bar, Cell, Claim, Evidence, GroupError, Rank};
 use traces::statistics::mean_and_half_width;
 
+use super::claims::claims;
 use super::numbers::{self, Columns, SCHEDULERS, TABLE_2, TABLE_3};
 use super::run::{Measured, System};
 use super::{Runs, SYSTEMS};
@@ -199,6 +200,7 @@ pub fn alternative(name: &str, value: &str, seeds: &[Runs]) -> Alternative {
         name: name.to_owned(),
         value: value.to_owned(),
         errors: errors(&cells(seeds)),
+        claims_hold: Claim::count(&claims(seeds)),
         pairs_right: [pairs().map(|pair| pair.right).sum(), (pairs().count() * seeds.len()) as u64],
     }
 }

@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use rayon::prelude::*;
 use traces::Nanos;
 use traces::results::SCHEMA_VERSION;
-use traces::results::reproduction::{Alternative, Reproduction};
+use traces::results::reproduction::{Alternative, Claim, Reproduction};
 
 use self::choices::Choices;
 use self::scenario::{Outcome, Scenario};
@@ -203,6 +203,7 @@ fn alternative(name: &str, value: &str, outcomes: &Outcomes<'_>) -> Alternative 
         name: name.to_owned(),
         value: value.to_owned(),
         errors: results::errors(&figures::cells(outcomes)),
+        claims_hold: Claim::count(&claims::claims(outcomes)),
         pairs_right: [pairs().map(|[right, _]| right).sum(), pairs().map(|[_, seeds]| seeds).sum()],
     }
 }

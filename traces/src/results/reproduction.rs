@@ -233,6 +233,14 @@ pub enum Verdict {
     Contradicts,
 }
 
+impl Claim {
+    /// How many of the claims hold, and how many there are.
+    pub fn count(claims: &[Claim]) -> [u64; 2] {
+        let holds = claims.iter().filter(|claim| claim.verdict == Verdict::Holds).count();
+        [holds as u64, claims.len() as u64]
+    }
+}
+
 impl Verdict {
     /// The verdict on a claim that holds in `right` of `all` cases.
     pub fn of(right: usize, all: usize) -> Verdict {
@@ -255,6 +263,9 @@ pub struct Alternative {
     pub errors: Vec<GroupError>,
     /// How many of the ranked pairs have the paper's order, over all seeds, and of how many.
     pub pairs_right: [u64; 2],
+    /// How many of the paper's claims hold, and of how many.
+    #[serde(default)]
+    pub claims_hold: [u64; 2],
 }
 
 /// A line or the bars of a figure.
