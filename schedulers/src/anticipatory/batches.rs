@@ -2,7 +2,7 @@
 
 use traces::{Nanos, RequestId};
 
-use super::{ASYNC, Anticipation, Anticipatory, SYNC};
+use super::{ANTICIPATED, ASYNC, Anticipation, Anticipatory, BATCH, EXPIRED, IN_VAIN, NEW_BATCH, SYNC};
 
 impl Anticipatory {
     /// The head of a fifo if it has expired; looked for once in its class's expiry time, because to
@@ -47,7 +47,7 @@ impl Anticipatory {
             chosen = self.classes[self.batch].next;
             if self.batch == SYNC && self.antic_expire > Nanos::ZERO {
                 if let Some(expired) = self.expired(SYNC) {
-                    self.decide(expired);
+                    self.decide(expired, EXPIRED);
                     return Some(expired);
                 }
                 if self.anticipates(chosen) {
@@ -63,7 +63,8 @@ impl Anticipatory {
             }
         }
         let chosen = chosen.or_else(|| self.change_batch(reads, writes))?;
-        let chosen = self.expired(self.batch).unwrap_or(chosen);
+        let expired = self.expired(self.batch);
+        let chosen = expired.unwrap_or(chosen);
         if self.old_batch_ends {
             if self.in_flight > 0 {
                 return None;
@@ -74,8 +75,21 @@ impl Anticipatory {
                 _ => self.batch_expires = self.now.saturating_add(self.batch_expire[ASYNC]),
             }
         }
-        self.decide(chosen);
+        self.decide(chosen, if expired.is_some() { EXPIRED } else { self.rule_of(chosen) });
         Some(chosen)
+    }
+
+    /// The rule by which this request goes, which has not expired.
+    fn rule_of(&self, chosen: RequestId) -> usize {
+        if self.anticipated == Some(chosen) {
+            ANTICIPATED
+        } else if self.was_in_vain {
+            IN_VAIN
+        } else if self.begins_batch {
+            NEW_BATCH
+        } else {
+            BATCH
+        }
     }
 
     /// A new batch: of the other class if that has requests. It begins with the oldest.
@@ -88,6 +102,7 @@ impl Anticipatory {
             self.write_batch_idled = false;
         }
         self.batch = class;
+        self.begins_batch = true;
         self.classes[class].fifo_checked = self.now;
         self.classes[class].fifo.first()
     }

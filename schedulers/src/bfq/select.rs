@@ -5,12 +5,12 @@ use traces::{RequestId, Timestamp};
 
 use crate::scheduler::Capacity;
 
-use super::Bfq;
 use super::entity::Class;
 use super::expire::{IdleTime, Reason};
 use super::ids::QueueId;
 use super::queue::ASYNC;
 use super::requests::{Place, Waiting};
+use super::{Bfq, EXPIRED, IN_SERVICE, INJECTED, NEW_TURN};
 
 impl Bfq {
     /// The time is `now`. If the idle timer expired before, its effect is made up for: the caller need not have called
@@ -96,6 +96,7 @@ impl Bfq {
         let next = if self.load.busy_total() == 0 { None } else { self.service.take_next(&self.clock) };
         if let Some(queue) = next {
             self.queues[queue].turn.fifo_checked = false;
+            self.queues[queue].turn.rule = NEW_TURN;
             self.budgets.assign();
             self.extend_soft_rt(queue);
             self.start_turn(queue);
@@ -105,12 +106,25 @@ impl Bfq {
         next
     }
 
+    /// The rule by which this request of a queue goes, which is `served` or sends it meanwhile.
+    fn rule_of_next(&mut self, queue: QueueId, id: RequestId, served: bool) -> usize {
+        let turn = &mut self.queues[queue].turn;
+        if !served {
+            return INJECTED;
+        }
+        let rule = std::mem::replace(&mut turn.rule, IN_SERVICE);
+        if turn.expired.take() == Some(id) { EXPIRED } else { rule }
+    }
+
     /// Sends this request of this queue.
     pub(super) fn send(&mut self, queue: QueueId, id: RequestId) {
         let request = *self.requests.get(id);
         let charge = self.charge(queue, &request);
         self.account_service(queue, charge);
         let served = self.is_in_service(queue);
+        let rule = self.rule_of_next(queue, id, served);
+        self.requests.get_mut(id).rule = rule;
+        self.sent[rule] += 1;
         if served {
             self.observe_measured_dispatch(id);
         }
@@ -135,7 +149,9 @@ impl Bfq {
             return None;
         }
         let oldest = self.requests.oldest(&self.queues[queue].fifo)?;
-        (oldest != last && self.clock.now >= self.requests.get(oldest).expires).then_some(oldest)
+        let expired = (oldest != last && self.clock.now >= self.requests.get(oldest).expires).then_some(oldest);
+        self.queues[queue].turn.expired = expired;
+        expired
     }
 
     /// The request that follows `last`, which is still in its queue (`bfq_find_next_rq`).
@@ -156,6 +172,7 @@ impl Bfq {
             self.next_request_changed(queue);
         }
         let state = &mut self.queues[queue];
+        state.turn.expired = state.turn.expired.filter(|&expired| expired != id);
         self.requests.unlink(&mut state.fifo, id);
         state.queued[usize::from(sync)] -= 1;
         self.load.waiting -= 1;

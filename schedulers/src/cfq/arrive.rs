@@ -2,10 +2,10 @@
 
 use traces::{Priority, Request, RequestId};
 
-use super::Cfq;
 use super::idle::SEEKY_2_6_30;
 use super::queue::{ASYNC_QUEUES, Class, Kind, Process, Queue, ThinkTime, async_queue, class_and_level};
 use super::waiting::Held;
+use super::{ALIAS, Cfq, NEW_SLICE};
 
 /// A seek further than this many sectors is one (3.5, `CFQQ_SEEK_THR`).
 const SEEK_3_5: u64 = 8 * 100;
@@ -39,6 +39,7 @@ impl Cfq {
             sync,
             meta: request.flags.contains(traces::Flags::META),
             noidle: sync && is_write && self.set.noidle_writes,
+            rule: NEW_SLICE,
         };
         self.held.set(id, held);
         self.queues[number].requests += 1;
@@ -59,6 +60,7 @@ impl Cfq {
             return;
         }
         if let Some(alias) = self.queues[number].waiting.at(sector) {
+            self.held[alias].rule = ALIAS;
             self.decide(alias);
             self.dispatch_queue.push_back(alias);
         }
@@ -325,5 +327,6 @@ impl Cfq {
         }
         self.queue_up_first(number);
         self.queues[number].slice_is_new = true;
+        self.preempting = Some(number);
     }
 }
