@@ -189,6 +189,10 @@ impl Owner {
     fn dispatch(&mut self, mut capacity: Capacity) {
         loop {
             let copy = if self.waiting.len() < 300 { self.scheduler.fork() } else { None };
+            // While they look for the next request, these two may begin a batch or a turn, which a follower does not.
+            let follows_alike = !["mq-deadline", "bfq"].iter().any(|name| self.spec.starts_with(name));
+            let follower =
+                copy.as_ref().filter(|_| follows_alike && capacity == Capacity::UNLIMITED).and_then(|copy| copy.fork());
             let choice = self.scheduler.dispatch(self.now, capacity, &self.cost);
             if let Some(mut copy) = copy {
                 assert_eq!(copy.dispatch(self.now, capacity, &self.cost), choice, "a copy differs");
@@ -197,6 +201,15 @@ impl Owner {
             self.log.push((self.now, choice));
             match choice {
                 Dispatch::Send(id) => {
+                    if let Some(mut follower) = follower
+                        && follower.follow(self.now, id)
+                    {
+                        assert_eq!(
+                            follower.sent_by_rule(),
+                            self.scheduler.sent_by_rule(),
+                            "a follower counts otherwise"
+                        );
+                    }
                     let request = self.waiting.remove(&id.0).expect("only what waits is sent");
                     assert!(capacity.admits(request.operation), "{request:?} was sent against {capacity:?}");
                     let left =

@@ -2,7 +2,8 @@
 
 use traces::{Nanos, RequestId};
 
-use super::{ANTICIPATED, ASYNC, Anticipation, Anticipatory, BATCH, EXPIRED, IN_VAIN, NEW_BATCH, SYNC};
+use super::rules::EXPIRED;
+use super::{ASYNC, Anticipation, Anticipatory, SYNC};
 
 impl Anticipatory {
     /// The head of a fifo if it has expired; looked for once in its class's expiry time, because to
@@ -77,19 +78,6 @@ impl Anticipatory {
         }
         self.decide(chosen, if expired.is_some() { EXPIRED } else { self.rule_of(chosen) });
         Some(chosen)
-    }
-
-    /// The rule by which this request goes, which has not expired.
-    fn rule_of(&self, chosen: RequestId) -> usize {
-        if self.anticipated == Some(chosen) {
-            ANTICIPATED
-        } else if self.was_in_vain {
-            IN_VAIN
-        } else if self.begins_batch {
-            NEW_BATCH
-        } else {
-            BATCH
-        }
     }
 
     /// A new batch: of the other class if that has requests. It begins with the oldest.

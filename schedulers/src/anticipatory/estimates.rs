@@ -2,7 +2,7 @@
 
 use traces::{Nanos, RequestId, Timestamp};
 
-use super::{Anticipation, Anticipatory, End, Held, SYNC, TICK};
+use super::{Anticipation, Anticipatory, Held, SYNC, TICK};
 
 /// Think times count as at most so long (one tick less than `MAX_THINKTIME`).
 const THINK_MAX: u64 = 19 * TICK;
@@ -12,6 +12,15 @@ const NEAR: u64 = 8192;
 const NEAR_TICKS: u64 = 20;
 /// Certainty, in the fixed point of the exit estimates.
 pub(super) const CERTAIN: u64 = 256;
+
+/// Why anticipation ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// A request is as good as the anticipated one.
+    AsGood,
+    /// There is no use in it any longer.
+    NoUse,
+}
 
 /// A mean of which each sample counts an eighth, and that begins at zero.
 #[derive(Debug, Default)]

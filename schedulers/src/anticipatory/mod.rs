@@ -21,15 +21,17 @@
 
 mod batches;
 mod estimates;
+mod rules;
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Operation, Request, RequestId, Timestamp};
 
-use self::estimates::DecayedTotal;
+use self::estimates::{DecayedTotal, End};
+use self::rules::{ALIAS, NEW_BATCH, RULES};
 use crate::cost::AccessCost;
 use crate::decayed_mean::DecayedMean;
 use crate::elevator;
-use crate::entry::{Entry, RuleInfo};
+use crate::entry::Entry;
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::processes::Processes;
@@ -37,21 +39,6 @@ use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
 const DAY: u64 = 86_400_000_000_000;
-
-const ALIAS: usize = 0;
-const EXPIRED: usize = 1;
-const ANTICIPATED: usize = 2;
-const IN_VAIN: usize = 3;
-const BATCH: usize = 4;
-const NEW_BATCH: usize = 5;
-const RULES: &[RuleInfo] = &[
-    RuleInfo::new("alias", "a request whose place in the sector order another one took at the same sector"),
-    RuleInfo::new("expired", "the oldest of its class, which has expired"),
-    RuleInfo::new("anticipated", "the request that ended the anticipation: of the awaited process, or near enough"),
-    RuleInfo::new("in vain", "the first request after an anticipation whose time ran out"),
-    RuleInfo::new("batch", "any other that is next in the batch that runs"),
-    RuleInfo::new("new batch", "any other that begins a batch"),
-];
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -192,15 +179,6 @@ enum Anticipation {
     Until(Timestamp),
     /// A request was found or the time is over: one request goes without.
     Finished,
-}
-
-/// Why anticipation ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum End {
-    /// A request is as good as the anticipated one.
-    AsGood,
-    /// There is no use in it any longer.
-    NoUse,
 }
 
 #[derive(Debug)]

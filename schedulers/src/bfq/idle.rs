@@ -3,9 +3,10 @@
 
 use traces::{Nanos, Timestamp};
 
+use super::Bfq;
 use super::entity::Class;
 use super::ids::QueueId;
-use super::{Bfq, IDLED};
+use super::rules::IDLED;
 
 /// The longest idling for a seeky queue (`BFQ_MIN_TT`). A device that is without requests for less is not idle.
 pub(super) const THINK_TIME_MIN: Nanos = Nanos::from_ms(2);

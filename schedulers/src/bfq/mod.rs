@@ -49,6 +49,7 @@ mod queue;
 mod raise;
 mod rate;
 mod requests;
+mod rules;
 mod select;
 mod service;
 mod shares;
@@ -62,7 +63,7 @@ use traces::spec::Settings;
 use traces::{Nanos, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
-use crate::entry::{Entry, RuleInfo};
+use crate::entry::Entry;
 use crate::id_list::IdList;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 
@@ -78,24 +79,9 @@ use inject::Measurement;
 use processes::{Groups, Processes, Queues};
 use rate::PeakRate;
 use requests::{Place, Requests, Waiting};
+use rules::{NEW_TURN, RULES};
 use service::Service;
 use tunables::Tunables;
-
-const INJECTED: usize = 0;
-const IDLED: usize = 1;
-const EXPIRED: usize = 2;
-const IN_SERVICE: usize = 3;
-const NEW_TURN: usize = 4;
-const RULES: &[RuleInfo] = &[
-    RuleInfo::new("injected", "one of another queue, while the queue in service is empty and waited for"),
-    RuleInfo::new(
-        "idled",
-        "the one that the device idled for: the next of the queue in service, before the wait was over",
-    ),
-    RuleInfo::new("expired", "the oldest of its queue, which had expired when the queue's next request was chosen"),
-    RuleInfo::new("in service", "any other of the queue in service but the first of its turn"),
-    RuleInfo::new("new turn", "the first of a turn"),
-];
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {

@@ -3,7 +3,6 @@
 
 use traces::RequestId;
 
-use super::NEW_TURN;
 use super::access::{IoIntensity, Seeks, ThinkTime};
 use super::burst::BurstMembership;
 use super::clock::{Clock, Jiffy};
@@ -12,6 +11,7 @@ use super::ids::{EntityId, ProcessId, QueueId};
 use super::inject::InjectionLimit;
 use super::raise::{Raising, SoftRealTime};
 use super::requests::Fifo;
+use super::rules::NEW_TURN;
 use super::waker::Wakers;
 
 /// Index of the async requests in arrays by kind.

@@ -5,8 +5,8 @@ use traces::{Flags, Operation, Request, RequestId, Timestamp};
 
 use crate::order::Order;
 
-use super::NEW_TURN;
 use super::ids::{Id, ProcessId, QueueId, Table};
+use super::rules::NEW_TURN;
 
 /// The bits of a sector that the order distinguishes: 8 PiB. Requests beyond it are ordered by age.
 const SECTOR_BITS: u32 = 44;

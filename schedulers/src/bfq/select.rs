@@ -5,12 +5,13 @@ use traces::{RequestId, Timestamp};
 
 use crate::scheduler::Capacity;
 
+use super::Bfq;
 use super::entity::Class;
 use super::expire::{IdleTime, Reason};
 use super::ids::QueueId;
 use super::queue::ASYNC;
 use super::requests::{Place, Waiting};
-use super::{Bfq, EXPIRED, IN_SERVICE, INJECTED, NEW_TURN};
+use super::rules::NEW_TURN;
 
 impl Bfq {
     /// The time is `now`. If the idle timer expired before, its effect is made up for: the caller need not have called
@@ -104,16 +105,6 @@ impl Bfq {
         self.in_service.queue = next;
         self.in_service.last_position = 0;
         next
-    }
-
-    /// The rule by which this request of a queue goes, which is `served` or sends it meanwhile.
-    fn rule_of_next(&mut self, queue: QueueId, id: RequestId, served: bool) -> usize {
-        let turn = &mut self.queues[queue].turn;
-        if !served {
-            return INJECTED;
-        }
-        let rule = std::mem::replace(&mut turn.rule, IN_SERVICE);
-        if turn.expired.take() == Some(id) { EXPIRED } else { rule }
     }
 
     /// Sends this request of this queue.

@@ -2,10 +2,11 @@
 
 use traces::{Priority, Request, RequestId};
 
+use super::Cfq;
 use super::idle::SEEKY_2_6_30;
 use super::queue::{ASYNC_QUEUES, Class, Kind, Process, Queue, ThinkTime, async_queue, class_and_level};
+use super::rules::{ALIAS, NEW_SLICE};
 use super::waiting::Held;
-use super::{ALIAS, Cfq, NEW_SLICE};
 
 /// A seek further than this many sectors is one (3.5, `CFQQ_SEEK_THR`).
 const SEEK_3_5: u64 = 8 * 100;

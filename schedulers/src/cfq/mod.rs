@@ -9,6 +9,7 @@
 //! - `select`: the queue to serve, and how many of its requests may be below at once.
 //! - `slice`: the length of a slice, its remainder, and the time that it counts.
 //! - `service`: the order of the queues, and the next request of a queue.
+//! - `rules`: the rules that send a request, which are counted.
 //! - `idle`: when to wait for a process or a group, and the guess whether the device queues.
 //! - `arrive`: the effects of a new request; preemption.
 //! - `cooperate`: processes that work in the same place take turns (2.6.30) or share a queue (3.5).
@@ -46,6 +47,7 @@ mod cooperate;
 mod group;
 mod idle;
 mod queue;
+mod rules;
 mod select;
 mod service;
 mod slice;
@@ -58,36 +60,16 @@ use traces::{Request, RequestId, Timestamp};
 use self::group::{Group, Workload};
 use self::idle::Queueing;
 use self::queue::{ASYNC_QUEUES, LEVELS, Process, Queue};
+use self::rules::{IDLED, NEW_SLICE, RULES};
 use self::tunables::{Parameters, TUNABLES_2_6_30, TUNABLES_3_5, Version};
 use self::waiting::Held;
 use crate::cost::AccessCost;
-use crate::entry::{Entry, RuleInfo};
+use crate::entry::Entry;
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::processes::Processes;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
-
-const ALIAS: usize = 0;
-const IDLED: usize = 1;
-const SLICE: usize = 2;
-const EXPIRED: usize = 3;
-const COOPERATOR: usize = 4;
-const PREEMPTION: usize = 5;
-const NEW_SLICE: usize = 6;
-/// 3.5 has all but the first: its queues hold several requests at a sector.
-const RULES: &[RuleInfo] = &[
-    RuleInfo::new("alias", "a request whose place in the sector order another one took at the same sector"),
-    RuleInfo::new(
-        "idled",
-        "the request that the device idled for: the next of the active queue, before the wait was over",
-    ),
-    RuleInfo::new("slice", "any other of the active queue but the first of its slice"),
-    RuleInfo::new("expired", "the first of a slice: the oldest of its queue, which has expired"),
-    RuleInfo::new("cooperator", "any other first of a slice that was handed over, because its queue works close by"),
-    RuleInfo::new("preemption", "any other first of a slice that another queue was preempted for"),
-    RuleInfo::new("new slice", "the first of any other slice"),
-];
 
 /// The registry's row of the version of Linux 2.6.30.
 pub const ENTRY: Entry = Entry {

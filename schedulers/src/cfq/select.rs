@@ -2,8 +2,8 @@
 
 use traces::RequestId;
 
+use super::Cfq;
 use super::queue::Class;
-use super::{Cfq, EXPIRED, IDLED, SLICE};
 
 impl Cfq {
     /// The queue to send from now, if any (`cfq_select_queue`).
@@ -181,19 +181,6 @@ impl Cfq {
     fn slice_is_used_soon(&self, number: usize) -> bool {
         let queue = &self.queues[number];
         queue.slice_is_new || self.set.slice_idle.saturating_mul(queue.in_flight) > queue.slice_rest(self.now)
-    }
-
-    /// The rule by which the next request of the active queue goes; whether that `has_expired`.
-    pub(super) fn rule_of_next(&mut self, number: usize, has_expired: bool) -> usize {
-        if std::mem::take(&mut self.has_idled) {
-            IDLED
-        } else if self.queues[number].slice_sent > 0 {
-            SLICE
-        } else if has_expired {
-            EXPIRED
-        } else {
-            self.slice_rule
-        }
     }
 
     /// A request of the active queue goes.

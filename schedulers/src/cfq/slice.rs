@@ -1,7 +1,8 @@
 //! How long a slice is, how it begins and ends.
 
+use super::Cfq;
 use super::queue::Class;
-use super::{COOPERATOR, Cfq, NEW_SLICE, PREEMPTION};
+use super::rules::{COOPERATOR, NEW_SLICE, PREEMPTION};
 
 /// One tick of HZ = 1000; ns.
 pub(super) const TICK: u64 = 1_000_000;

@@ -2,7 +2,7 @@
 
 use traces::{Operation, RequestId, Timestamp};
 
-use super::NEW_SLICE;
+use super::rules::NEW_SLICE;
 use crate::id_list::IdList;
 use crate::order::Order;
 
