@@ -1,26 +1,13 @@
 //! Which rule has sent each request: cases made by hand, with exact counts. Every rule of the registry has a case that
 //! it sends one request in, so none is dead. That the counts of all rules add up is tested in `conformance.rs`.
 
-#[path = "../cfq_processes/mod.rs"]
 mod cfq_processes;
-#[path = "../driver/mod.rs"]
 mod driver;
-mod linux;
-mod papers;
+mod rule_cases;
 
 use driver::Driver;
+use rule_cases::{Case, cases};
 use schedulers::SCHEDULERS;
-
-/// Calls of a scheduler, and how many requests each rule has then sent. Rules that have sent none are not listed.
-struct Case {
-    spec: &'static str,
-    calls: fn(&mut Driver),
-    sent: &'static [(&'static str, u64)],
-}
-
-fn cases() -> impl Iterator<Item = &'static Case> {
-    linux::CASES.iter().chain(papers::CASES)
-}
 
 #[test]
 fn each_rule_counts_the_requests_that_it_sends() {

@@ -4,7 +4,7 @@ use schedulers::Dispatch;
 use traces::Operation::{Discard, Read, Write};
 use traces::{Nanos, RequestId, Timestamp};
 
-use crate::Case;
+use super::Case;
 use crate::cfq_processes::{BE, RT, ask, read, write};
 use crate::driver::{Driver, ms};
 

@@ -3,7 +3,7 @@
 use schedulers::Dispatch;
 use traces::Operation::{Read, Write};
 
-use crate::Case;
+use super::Case;
 use crate::driver::{Driver, ms};
 
 const MEGABYTE: u64 = 2048;
