@@ -223,20 +223,14 @@ impl MqDeadline {
         (now >= self.known[oldest].arrived.saturating_add(self.expire[direction])).then_some(oldest)
     }
 
-    /// The first request of a new batch in this direction, where something waits.
-    fn first_of_batch(&self, now: Timestamp, class: usize, direction: usize) -> Option<RequestId> {
-        let oldest = self.classes[class].queues[direction].fifo.first();
-        self.expired(now, class, direction).or_else(|| self.next_in_order(class, direction)).or(oldest)
-    }
-
-    /// The rule by which this request begins a batch of its class and direction.
-    fn rule_of_batch(&self, now: Timestamp, id: RequestId, is_starved: bool) -> usize {
-        let Known { class, direction, .. } = self.known[id];
-        match direction {
-            WRITE if is_starved => STARVED,
-            _ if self.expired(now, class, direction) == Some(id) => EXPIRED,
-            _ => NEW_BATCH,
+    /// The first request of a new batch in this direction, where something waits, and whether it goes because it has
+    /// expired.
+    fn first_of_batch(&self, now: Timestamp, class: usize, direction: usize) -> Option<(RequestId, bool)> {
+        if let Some(expired) = self.expired(now, class, direction) {
+            return Some((expired, true));
         }
+        let oldest = self.classes[class].queues[direction].fifo.first();
+        self.next_in_order(class, direction).or(oldest).map(|id| (id, false))
     }
 
     /// The next request of one class; with an `age`, if it has waited for that. A new batch begins even if not.
@@ -246,10 +240,10 @@ impl MqDeadline {
         } else {
             let [reads, writes] = [READ, WRITE].map(|of| self.waits(class, of, capacity));
             let Some(direction) = self.starvation.choose(reads, writes) else { return Offer::Nothing };
-            let Some(first) = self.first_of_batch(now, class, direction) else { return Offer::Nothing };
+            let Some((first, has_expired)) = self.first_of_batch(now, class, direction) else { return Offer::Nothing };
             self.last_direction = direction;
             self.batching = 0;
-            (first, self.rule_of_batch(now, first, reads))
+            (first, rule_of_batch(direction, reads, has_expired))
         };
         let old_enough = self.known[id].arrived.saturating_add(age.unwrap_or(Nanos::ZERO));
         if old_enough > now {
@@ -281,6 +275,15 @@ impl MqDeadline {
             }
         }
         earliest.map_or(Offer::Nothing, Offer::NotBefore)
+    }
+}
+
+/// The rule by which a batch begins, while reads wait or do not.
+fn rule_of_batch(direction: usize, reads_wait: bool, has_expired: bool) -> usize {
+    match direction {
+        WRITE if reads_wait => STARVED,
+        _ if has_expired => EXPIRED,
+        _ => NEW_BATCH,
     }
 }
 
@@ -345,7 +348,7 @@ impl Scheduler for MqDeadline {
             let mut rule = BATCH;
             if !goes_on {
                 let [reads, writes] = [READ, WRITE].map(|of| self.waits(class, of, Capacity::UNLIMITED));
-                rule = self.rule_of_batch(now, id, reads);
+                rule = rule_of_batch(direction, reads, self.expired(now, class, direction) == Some(id));
                 self.starvation.begins(direction, writes);
                 self.last_direction = direction;
                 self.batching = 0;

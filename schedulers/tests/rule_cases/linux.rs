@@ -36,6 +36,14 @@ fn idles_in_vain(driver: &mut Driver) {
     assert_eq!(driver.next(), 1);
 }
 
+/// A near request of another process is as good as the one that the device idles for.
+fn idles_until_a_near_request(driver: &mut Driver) {
+    idles(driver);
+    driver.time(ms(12));
+    let near = read(driver, 1016, 3);
+    assert_eq!(driver.next(), near);
+}
+
 fn expires(driver: &mut Driver) {
     read(driver, 1000, 1);
     driver.time(ms(200)).next();
@@ -204,6 +212,7 @@ pub(crate) const CASES: &[Case] = &[
     Case { spec: "cfq", calls: in_a_slice, sent: &[("slice", 1), ("new slice", 1)] },
     Case { spec: "cfq", calls: idles_until_the_next_request, sent: &[("idled", 1), ("new slice", 1)] },
     Case { spec: "cfq", calls: idles_in_vain, sent: &[("new slice", 2)] },
+    Case { spec: "cfq", calls: idles_until_a_near_request, sent: &[("preemption", 1), ("new slice", 1)] },
     Case { spec: "cfq", calls: expires, sent: &[("expired", 1)] },
     Case { spec: "cfq", calls: hands_over, sent: &[("cooperator", 1), ("new slice", 1)] },
     Case { spec: "cfq", calls: is_preempted, sent: &[("preemption", 1), ("new slice", 1)] },
