@@ -3,8 +3,8 @@
 use anyhow::Result;
 use drive_models::{DriveDescription, MODELS, PROFILES, Profile};
 use replay::stack::{LAYER_SETTINGS, PRESETS};
-use schedulers::SCHEDULERS;
 use schedulers::registry::ALIASES;
+use schedulers::{RuleInfo, SCHEDULERS};
 use serde::Serialize;
 use traces::Timestamp;
 use traces::formats::{FORMATS, IMPOSSIBLE_PERCENT_MAX};
@@ -27,6 +27,9 @@ struct Listed {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     aliases: Vec<&'static str>,
     tunables: Vec<ListedTunable>,
+    /// The rules of a scheduler, in the order in which they are tried.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    rules: Vec<ListedRule>,
     /// The layers of a stack, from the guests down.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     layers: Vec<String>,
@@ -43,6 +46,13 @@ struct ListedTunable {
     name: &'static str,
     unit: String,
     default: String,
+    summary: &'static str,
+}
+
+/// A rule of a scheduler.
+#[derive(Serialize)]
+struct ListedRule {
+    name: &'static str,
     summary: &'static str,
 }
 
@@ -107,6 +117,9 @@ pub fn run(arguments: &List) -> Result<()> {
             text_columns: 3,
         });
     }
+    if arguments.what == ListWhat::Schedulers && arguments.name.is_some() {
+        tables.extend(rules_of(&listed));
+    }
     let rendered: Vec<String> = tables.iter().map(|table| table.render(arguments.output_format)).collect();
     print(&format!("{}{}", alias_of(&listed, arguments), rendered.join("\n")))
 }
@@ -152,6 +165,7 @@ fn schedulers() -> Vec<Listed> {
         summary: entry.summary.to_owned(),
         remark: entry.origin.to_owned(),
         aliases: aliases(entry.name),
+        rules: entry.rules.iter().map(|&RuleInfo { name, summary }| ListedRule { name, summary }).collect(),
         tunables: tunables(entry.tunables, &|tunable| tunable.default.to_owned()),
         ..Listed::default()
     };
@@ -226,6 +240,18 @@ fn guests(listed: &[Listed]) -> Table {
         rows: listed.iter().flat_map(rows).collect(),
         text_columns: 5,
     }
+}
+
+/// The rules of schedulers; `None` if they have one each.
+fn rules_of(listed: &[Listed]) -> Option<Table> {
+    let row = |rule: &ListedRule| vec![rule.name.to_owned(), rule.summary.to_owned()];
+    let rows: Vec<Vec<String>> = listed.iter().flat_map(|entry| &entry.rules).map(row).collect();
+    (!rows.is_empty()).then(|| Table {
+        title: "Rules in the order in which they are tried (iocast compare --mechanisms counts them)".to_owned(),
+        header: ["rule", "requests that it sends"].map(str::to_owned).to_vec(),
+        rows,
+        text_columns: 2,
+    })
 }
 
 /// The layers of every stack, the guests' first.

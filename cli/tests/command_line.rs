@@ -79,6 +79,8 @@ fn list_shows_one_part_by_its_name() {
         "{alias}"
     );
     assert!(!stdout(&["list", "schedulers", "cscan"]).starts_with("cscan is"));
+    assert!(text.contains("predicted hit") && !stdout(&["list", "schedulers", "cscan"]).contains("Rules"), "{text}");
+    assert_eq!(json(&["list", "schedulers", "deadline"])[0]["rules"][3]["name"], "expired");
     assert_eq!(json(&["list", "schedulers", "clook"])[0]["aliases"], serde_json::json!(["clook"]));
     let drive = stdout(&["list", "drives", "cheetah-15k4"]);
     assert!(drive.contains("cheetah-15k4:a=4.25ms"), "the values of the profile: {drive}");

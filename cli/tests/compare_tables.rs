@@ -69,6 +69,36 @@ fn schedulers_are_named_with_their_tunables_and_details_list_all_of_them() {
 }
 
 #[test]
+fn rules_add_up_to_the_requests_that_left_the_scheduler_and_one_that_never_ran_is_marked() {
+    let mail = sample("mail.parquet");
+    let arguments = ["compare", &mail, "--schedulers", "all", "--limit", "3000", "--pacing", "closed"];
+    let result = json(&arguments);
+    for (run, entry) in result["runs"].as_array().unwrap().iter().zip(schedulers::SCHEDULERS) {
+        let rules = run["rules"].as_array().unwrap();
+        let names: Vec<&str> = rules.iter().map(|rule| rule["name"].as_str().unwrap()).collect();
+        assert_eq!(names, entry.rules.iter().map(|rule| rule.name).collect::<Vec<&str>>(), "{}", entry.name);
+        let requests: u64 = rules.iter().map(|rule| rule["requests"].as_u64().unwrap()).sum();
+        assert!(rules.is_empty() || run["queue"]["dispatches"] == requests, "{}: {rules:?}", entry.name);
+        let shares: f64 = rules.iter().map(|rule| rule["share"].as_f64().unwrap()).sum();
+        assert!(rules.is_empty() || (shares - 1.0).abs() < 1e-9, "{}: {rules:?}", entry.name);
+    }
+    let text = stdout(&[&arguments[..], &["--mechanisms"]].concat());
+    let rows: Vec<Vec<&str>> = text.lines().map(|line| line.split(['│', '┆']).map(str::trim).collect()).collect();
+    let row = |scheduler: &str, rule: &str| {
+        let found = rows.iter().find(|row| row.get(1..3) == Some(&[scheduler, rule]));
+        found.unwrap_or_else(|| panic!("{rule} of {scheduler} is missing: {text}"))[3..5].to_vec()
+    };
+    assert_eq!(row("token-bucket", "throttled"), ["never", "–"]);
+    assert_eq!(row("mclock", "weight-based")[1], "100.0");
+    let cats = result["runs"].as_array().unwrap().iter().find(|run| run["scheduler"]["name"] == "cats").unwrap();
+    assert_eq!(row("cats", "predicted hit")[0], cats["rules"][0]["requests"].to_string());
+    assert!(!stdout(&arguments).contains("predicted hit"), "not without the option");
+    let single =
+        stdout(&["compare", &mail, "--schedulers", "fifo", "--limit", "9", "--mechanisms", "--pacing", "closed"]);
+    assert!(single.contains("None of the schedulers has more than one rule."), "{single}");
+}
+
+#[test]
 fn bfq_knows_whether_the_drive_turns() {
     let web = sample("web.parquet");
     let on = |rest: &[&str]| {

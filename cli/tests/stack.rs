@@ -62,6 +62,17 @@ fn schedulers_are_compared_in_the_hypervisor_of_a_stack() {
         };
         assert!((way(&layers[0]) - way(&layers[2])).abs() < 1e-6 * way(&layers[2]));
         assert!(layers[0]["time_below"]["mean_ns"].as_f64() > layers[2]["time_below"]["mean_ns"].as_f64());
+        // Each layer counts its own, and the run has those of the scheduler that is compared.
+        assert_eq!(run["rules"], layers[2]["rules"]);
+        assert_eq!(layers[0]["rules"][0]["name"], "idled");
+        let sent = |layer: &Value| {
+            let requests = layer["rules"].as_array().unwrap().iter().map(|rule| rule["requests"].as_u64().unwrap());
+            requests.sum::<u64>()
+        };
+        assert_eq!(run["queue"]["dispatches"], sent(&layers[2]));
+        // Writes of flush sequences do not pass the guests' schedulers, of which there is one for each VM.
+        let of_guests = layers[0]["requests"].as_u64().unwrap();
+        assert!((of_guests - 10..=of_guests).contains(&sent(&layers[0])), "{}", layers[0]);
         let fairness = &run["stack"]["fairness"];
         assert_eq!(fairness["interval_ns"], 1_000_000_000);
         let jain = fairness["jain"].as_f64().unwrap();

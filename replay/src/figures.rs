@@ -1,6 +1,7 @@
 //! Converts the measurements of a replay into the figures that are stored and printed.
 
-use traces::results::{ClassFigures, QueueFigures, Ratio, Run, Status, VmFigures};
+use schedulers::RuleInfo;
+use traces::results::{ClassFigures, QueueFigures, Ratio, RuleFigures, Run, Status, VmFigures};
 use traces::{Nanos, SECTOR_BYTES};
 
 use crate::metrics::{Class, ClassMetrics, Metrics};
@@ -53,6 +54,7 @@ impl Metrics {
             all,
             other,
             queue: self.queue(span),
+            rules: Vec::new(),
             vms: vms.iter().enumerate().filter_map(|(index, name)| per_vm(index, name)).collect(),
             stack: None,
             live: None,
@@ -81,6 +83,22 @@ fn classes(measured: [&ClassMetrics; 3], span: Nanos) -> [ClassFigures; 4] {
     let mut all = read.clone();
     all.merge(write);
     [read.figures(span), write.figures(span), all.figures(span), other.figures(span)]
+}
+
+/// How many requests each of `rules` has sent, by the counts of one scheduler or of several that have these rules.
+pub fn rules<'a>(rules: &[RuleInfo], counts: impl IntoIterator<Item = &'a [u64]>) -> Vec<RuleFigures> {
+    let mut sent = vec![0; rules.len()];
+    for of_one in counts {
+        sent.iter_mut().zip(of_one).for_each(|(sum, count)| *sum += count);
+    }
+    let all: u64 = sent.iter().sum();
+    let share = |requests: u64| (all > 0).then(|| requests as f64 / all as f64);
+    let figures = |(rule, requests): (&RuleInfo, u64)| RuleFigures {
+        name: rule.name.to_owned(),
+        requests,
+        share: share(requests),
+    };
+    rules.iter().zip(sent).map(figures).collect()
 }
 
 /// The ratios of `run` to `baseline`, if both are comparable.

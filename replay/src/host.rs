@@ -43,6 +43,11 @@ impl<S, D> Single<S, D> {
     pub fn new(stage: Stage<S>, drive: D) -> Single<S, D> {
         Single { stage, drive, completions: Vec::new() }
     }
+
+    /// The stage.
+    pub fn stage(&self) -> &Stage<S> {
+        &self.stage
+    }
 }
 
 impl<S: Scheduler, D: DriveModel> Host for Single<S, D> {

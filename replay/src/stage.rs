@@ -59,6 +59,11 @@ impl<S: Scheduler> Stage<S> {
         }
     }
 
+    /// The scheduler, which has counted the requests that each of its rules has sent.
+    pub fn scheduler(&self) -> &S {
+        &self.scheduler
+    }
+
     /// The time at which the scheduler wants to be asked again.
     pub fn wake(&self) -> Option<Timestamp> {
         self.wake

@@ -5,7 +5,8 @@ mod listed;
 
 use listed::Listed;
 use replay::metrics::Class;
-use replay::{ActiveTime, DecisionLog, Engine, Limits, Metrics, Overload, Stage};
+use replay::{ActiveTime, DecisionLog, Engine, Limits, Metrics, Overload, Stage, figures};
+use schedulers::Scheduler;
 use traces::results::{Part, Run, Status};
 use traces::{Flags, Lba, Operation, Request, Sectors, StreamId, Timestamp, VmId};
 
@@ -42,6 +43,28 @@ fn part() -> Part {
 
 fn run(metrics: &Metrics) -> Run {
     metrics.run(part(), Status::Comparable, &["a".to_owned(), "b".to_owned()])
+}
+
+#[test]
+fn host_gives_the_requests_that_each_rule_of_its_scheduler_has_sent() {
+    let built = schedulers::build(&"deadline".parse().unwrap()).unwrap();
+    let drive = drive_models::build(&"fixed".parse().unwrap()).unwrap().drive;
+    let stage = Stage::new(built.scheduler, Limits::default());
+    let ended = Engine::new(Listed::new(&load()), stage, drive, ()).run().unwrap();
+    let sent = ended.host.stage().scheduler().sent_by_rule();
+    // The read, which begins a batch, the pair behind it, and the write, which begins the next.
+    let by_rule = |counts: &[&[u64]]| {
+        let rules = figures::rules(built.entry.rules, counts.iter().copied());
+        rules.into_iter().map(|rule| (rule.name, rule.requests, rule.share)).collect::<Vec<_>>()
+    };
+    let named = |counts: [u64; 5], shares: [Option<f64>; 5]| {
+        let names = ["alias", "batch", "starved", "expired", "new batch"].map(str::to_owned);
+        names.into_iter().zip(counts).zip(shares).map(|((name, count), share)| (name, count, share)).collect::<Vec<_>>()
+    };
+    let shares = [0.0, 1.0 / 3.0, 0.0, 0.0, 2.0 / 3.0].map(Some);
+    assert_eq!(by_rule(&[sent]), named([0, 1, 0, 0, 2], shares));
+    assert_eq!(by_rule(&[sent, sent]), named([0, 2, 0, 0, 4], shares), "the stages of a layer are added up");
+    assert_eq!(by_rule(&[]), named([0; 5], [None; 5]));
 }
 
 #[test]

@@ -30,7 +30,7 @@ use traces::spec::{Settings, Spec, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, StreamId, Timestamp, VmId};
 
 use crate::cost::AccessCost;
-use crate::entry::Entry;
+use crate::entry::{Entry, RuleInfo};
 use crate::lba_queue::Classes;
 use crate::registry;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
@@ -42,6 +42,18 @@ const BELOW: &[&str] = &["cfq-3.5", "cfq", "anticipatory", "deadline", "fifo", "
 
 /// The shortest turn and window: shorter ones would wake the policy without end.
 const MS: u64 = 1_000_000;
+
+const PASS_THROUGH: usize = 0;
+const RESERVED_READ: usize = 1;
+const TURN: usize = 2;
+const RULES: &[RuleInfo] = &[
+    RuleInfo::new("pass-through", "let through while no VM had a turn"),
+    RuleInfo::new(
+        "reserved read",
+        "a read of a VM that is not bursty, let through in the turn of another at M_reserved",
+    ),
+    RuleInfo::new("bursty turn", "let through because it is the turn of its VM, which is bursty"),
+];
 
 /// The registry's row. The defaults are the paper's Table 1 where it has one.
 pub const ENTRY: Entry = Entry {
@@ -61,6 +73,7 @@ pub const ENTRY: Entry = Entry {
             .within(1, 1 << 32),
         Tunable::new("below", Unit::Choice(BELOW), "cfq-3.5", "the device's scheduler"),
     ],
+    rules: RULES,
     build,
 };
 
@@ -82,6 +95,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         requests: Slots::default(),
         work: Vec::new(),
         now: Timestamp::ZERO,
+        sent: [0; RULES.len()],
     })
 }
 
@@ -263,6 +277,8 @@ struct Known {
     place: Place,
     vm: VmId,
     bytes: u64,
+    /// The rule that has let it through, once one has.
+    rule: usize,
 }
 
 /// The policy.
@@ -277,6 +293,7 @@ struct Ba {
     work: Vec<Work>,
     /// The time of the last call that had one.
     now: Timestamp,
+    sent: [u64; RULES.len()],
 }
 
 const ALL: Classes = Classes { reads: true, writes: true };
@@ -293,10 +310,10 @@ impl Ba {
         &mut self.work[usize::from(vm.0)]
     }
 
-    /// Hands a request that is held back to the scheduler below.
-    fn let_through(&mut self, now: Timestamp, id: RequestId) {
+    /// Hands a request that is held back to the scheduler below, by a rule.
+    fn let_through(&mut self, now: Timestamp, id: RequestId, rule: usize) {
         let (known, request) = &mut self.requests[id];
-        known.place = Place::Below;
+        (known.place, known.rule) = (Place::Below, rule);
         let (Known { vm, bytes, .. }, request) = (*known, request.expect("what is held back is known"));
         self.held.remove(id);
         self.detector.let_through(vm, bytes);
@@ -314,7 +331,7 @@ impl Ba {
     fn open(&mut self, now: Timestamp) {
         let Some((vm, _)) = self.dispatcher.turn else {
             while let Some(oldest) = self.held.firsts(ALL).min_by_key(|first| first.age) {
-                self.let_through(now, oldest.id);
+                self.let_through(now, oldest.id, PASS_THROUGH);
             }
             return;
         };
@@ -322,12 +339,12 @@ impl Ba {
             && let Some(id) = self.starving()
         {
             self.starvation.charge(now, self.requests[id].0.bytes);
-            self.let_through(now, id);
+            self.let_through(now, id, RESERVED_READ);
         }
         while self.work(vm).below < self.depth
             && let Some(first) = self.held.first_of(vm, ALL)
         {
-            self.let_through(now, first.id);
+            self.let_through(now, first.id, TURN);
         }
     }
 
@@ -379,7 +396,7 @@ impl Scheduler for Ba {
         if usize::from(vm.0) >= self.work.len() {
             self.work.resize(usize::from(vm.0) + 1, Work::default());
         }
-        self.requests.set(id, (Known { place: Place::Held, vm, bytes }, Some(*request)));
+        self.requests.set(id, (Known { place: Place::Held, vm, bytes, rule: PASS_THROUGH }, Some(*request)));
         self.work(vm).unfinished += 1;
         self.held.push_back(id, request);
         self.detector.judge(now, self.dispatcher.turn.map(|(vm, _)| vm));
@@ -392,7 +409,9 @@ impl Scheduler for Ba {
         let choice = self.below.dispatch(now, capacity, cost);
         let below_waits = match choice {
             Dispatch::Send(id) => {
-                self.requests[id].0.place = Place::Sent;
+                let known = &mut self.requests[id].0;
+                known.place = Place::Sent;
+                self.sent[known.rule] += 1;
                 return choice;
             }
             Dispatch::WaitUntil(time) => Some(time),
@@ -414,7 +433,7 @@ impl Scheduler for Ba {
     }
 
     fn remove(&mut self, id: RequestId) {
-        let Known { place, vm, bytes } = self.requests[id].0;
+        let Known { place, vm, bytes, .. } = self.requests[id].0;
         if place == Place::Held {
             self.held.remove(id);
             self.detector.let_through(vm, bytes);
@@ -466,7 +485,8 @@ impl Scheduler for Ba {
         self.held.len() + self.below.waiting()
     }
 
-    fn predicted_hits(&self) -> u64 {
-        self.below.predicted_hits()
+    /// Of this policy; the scheduler below has rules of its own.
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

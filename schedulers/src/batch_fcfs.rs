@@ -29,6 +29,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("batch_max", Unit::Count, "32", "most requests of a batch").within(1, u64::MAX),
         Tunable::new("within", Unit::Choice(&["cscan", "arrival"]), "cscan", "the order within a batch"),
     ],
+    rules: &[],
     build,
 };
 

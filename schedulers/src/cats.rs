@@ -26,13 +26,19 @@
 //! Predicted hits are served during every wait, and no wait outlasts the moment when the oldest
 //! read becomes older than `read_delay`. Reads served as hits or in CSCAN order leave the sequence,
 //! and the rest of it stands until the next table.
+//!
+//! A read of the table counts as sent *after the delay* if the policy's answer before it was to wait for the busdriver
+//! delay. With `between-tables` and `before-table` that can only be the first read of a table. With `after-completion`
+//! it is the next read of the table after a wait, even if the wait was cut short by an arrival. The other reads of a
+//! table did not wait for the delay when their turn came. A hit or a read in CSCAN order that is sent during the wait
+//! does not count, nor does a write.
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::busdriver::Busdriver;
 use crate::cost::AccessCost;
-use crate::entry::Entry;
+use crate::entry::{Entry, RuleInfo};
 use crate::gsw::BUSDRIVER_DELAY;
 use crate::id_list::IdList;
 use crate::lba_queue::{Classes, LbaQueue};
@@ -46,6 +52,19 @@ use crate::table::TABLE_MAX;
 const BETWEEN_TABLES: &str = "between-tables";
 const BEFORE_TABLE: &str = "before-table";
 const AFTER_COMPLETION: &str = "after-completion";
+
+const PREDICTED_HIT: usize = 0;
+const READ_DELAY: usize = 1;
+const AT_ONCE: usize = 2;
+const AFTER_DELAY: usize = 3;
+const WRITE: usize = 4;
+const RULES: &[RuleInfo] = &[
+    RuleInfo::new("predicted hit", "the oldest waiting read that the drive's cache is predicted to hold"),
+    RuleInfo::new("read delay", "a read in CSCAN order, because the oldest read is older than read_delay"),
+    RuleInfo::new("table", "the next read of the table, sent without a wait"),
+    RuleInfo::new("after the delay", "the next read of the table, after the policy waited for the busdriver delay"),
+    RuleInfo::new("write", "a write or discard in CSCAN order: no read waits for which there is capacity"),
+];
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -66,6 +85,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("read_delay", Unit::Time, "100ms", "age of a read beyond which reads go in CSCAN order"),
         TABLE_MAX,
     ],
+    rules: RULES,
     build,
 };
 
@@ -97,10 +117,12 @@ pub struct Cats {
     waiting: Slots<Waiting>,
     reads_by_age: IdList,
     hits: PredictedHits,
-    hits_sent: u64,
     plan: Plan,
     /// Whether the reads that wait are others than when the plan was made, less those it sent.
     plan_is_stale: bool,
+    /// Whether the last answer was to wait for the busdriver delay.
+    waits_for_delay: bool,
+    sent: [u64; RULES.len()],
 }
 
 impl Cats {
@@ -124,9 +146,10 @@ impl Cats {
                 sectors("segment_sectors"),
                 sectors("prefetch_sectors"),
             )),
-            hits_sent: 0,
             plan: Plan::new(settings.count("table_max")),
             plan_is_stale: false,
+            waits_for_delay: false,
+            sent: [0; RULES.len()],
         }
     }
 
@@ -135,8 +158,9 @@ impl Cats {
         self.plan.built()
     }
 
-    /// Sends a waiting request: it leaves the queues and enters the shadow cache.
-    fn send(&mut self, id: RequestId) -> Dispatch {
+    /// Sends a waiting request by a rule: it leaves the queues and enters the shadow cache.
+    fn send(&mut self, id: RequestId, rule: usize) -> Dispatch {
+        self.sent[rule] += 1;
         let Waiting { span, moves_data, .. } = self.waiting[id];
         self.forget(id);
         if moves_data {
@@ -153,10 +177,11 @@ impl Cats {
         self.hits.gone(id);
         self.plan.strike(id);
         self.reads_by_age.remove(id);
-        if self.reads_by_age.is_empty()
-            && let Waits::BeforeTable { departs, .. } = &mut self.waits
-        {
-            *departs = None;
+        if self.reads_by_age.is_empty() {
+            self.waits_for_delay = false;
+            if let Waits::BeforeTable { departs, .. } = &mut self.waits {
+                *departs = None;
+            }
         }
     }
 
@@ -195,10 +220,10 @@ impl Cats {
         }
     }
 
-    /// The next read of the sequence; reads wait.
-    fn dispatch_by_table(&mut self, now: Timestamp, cost: &dyn AccessCost) -> Dispatch {
+    /// The next read of the sequence, by one of the two rules of the table; reads wait.
+    fn dispatch_by_table(&mut self, now: Timestamp, cost: &dyn AccessCost, rule: usize) -> Dispatch {
         match self.table_is_due(now) {
-            Err(until) => return Dispatch::WaitUntil(until.min(self.table_forgone_at())),
+            Err(until) => return self.wait(until.min(self.table_forgone_at())),
             Ok(true) => {
                 self.plan.build(&self.queue, Classes::READS, cost);
                 self.plan_is_stale = false;
@@ -206,25 +231,30 @@ impl Cats {
             Ok(false) => {}
         }
         match self.plan.next() {
-            Some(id) => self.send(id),
+            Some(id) => self.send(id, rule),
             None => Dispatch::Idle,
         }
     }
 
-    fn dispatch_circular(&mut self, classes: Classes, cost: &dyn AccessCost) -> Dispatch {
+    fn dispatch_circular(&mut self, classes: Classes, cost: &dyn AccessCost, rule: usize) -> Dispatch {
         match self.queue.circular(cost.position(), classes) {
-            Some(entry) => self.send(entry.id()),
+            Some(entry) => self.send(entry.id(), rule),
             None => Dispatch::Idle,
         }
+    }
+
+    /// The answer to wait for the busdriver delay.
+    fn wait(&mut self, until: Timestamp) -> Dispatch {
+        self.waits_for_delay = true;
+        Dispatch::WaitUntil(until)
     }
 
     /// The request that goes ahead of the table: predicted hits, and reads in CSCAN order once one is too old.
     fn dispatch_ahead_of_table(&mut self, now: Timestamp, cost: &dyn AccessCost) -> Option<Dispatch> {
         let sent = if let Some(hit) = self.hits.oldest() {
-            self.hits_sent += 1;
-            self.send(hit)
+            self.send(hit, PREDICTED_HIT)
         } else if now >= self.table_forgone_at() {
-            self.dispatch_circular(Classes::READS, cost)
+            self.dispatch_circular(Classes::READS, cost, READ_DELAY)
         } else {
             return None;
         };
@@ -252,6 +282,7 @@ impl Scheduler for Cats {
     fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
         let classes = Classes::with(capacity);
         let read_waits = classes.reads && !self.reads_by_age.is_empty();
+        let has_waited = std::mem::take(&mut self.waits_for_delay);
         if read_waits && let Some(sent) = self.dispatch_ahead_of_table(now, cost) {
             return sent;
         }
@@ -259,12 +290,12 @@ impl Scheduler for Cats {
             && let Some(until) = busdriver.waits_until(now)
             && !self.queue.is_empty(classes)
         {
-            return Dispatch::WaitUntil(if read_waits { until.min(self.table_forgone_at()) } else { until });
+            return self.wait(if read_waits { until.min(self.table_forgone_at()) } else { until });
         }
         if read_waits {
-            return self.dispatch_by_table(now, cost);
+            return self.dispatch_by_table(now, cost, if has_waited { AFTER_DELAY } else { AT_ONCE });
         }
-        self.dispatch_circular(Classes { reads: false, ..classes }, cost)
+        self.dispatch_circular(Classes { reads: false, ..classes }, cost, WRITE)
     }
 
     fn completed(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
@@ -304,7 +335,7 @@ impl Scheduler for Cats {
         self.queue.len()
     }
 
-    fn predicted_hits(&self) -> u64 {
-        self.hits_sent
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

@@ -18,6 +18,7 @@ pub const ENTRY: Entry = Entry {
     summary: "circular scan: in ascending order, then back to the lowest waiting request (C-LOOK of drives)",
     origin: "Geist, Jones, Westall 2010, section 2.2 (Linux 2.4)",
     tunables: &[],
+    rules: &[],
     build,
 };
 

@@ -18,11 +18,24 @@ use traces::{Nanos, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
 use crate::directions::{READ, Starvation, WRITE, direction_of, has_capacity};
-use crate::entry::Entry;
+use crate::entry::{Entry, RuleInfo};
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
+
+const ALIAS: usize = 0;
+const BATCH: usize = 1;
+const STARVED: usize = 2;
+const EXPIRED: usize = 3;
+const NEW_BATCH: usize = 4;
+const RULES: &[RuleInfo] = &[
+    RuleInfo::new("alias", "a request whose place in the sector order another one took at the same sector"),
+    RuleInfo::new("batch", "the next in sector order of the batch that runs"),
+    RuleInfo::new("starved", "the first of a batch of writes that enough batches of waiting reads have passed"),
+    RuleInfo::new("expired", "the first of a batch for another reason: the oldest of its direction, which has expired"),
+    RuleInfo::new("new batch", "the first of any other batch"),
+];
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -36,6 +49,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("fifo_batch", Unit::Count, "16", "most requests of a batch"),
         Tunable::new("front_merges", Unit::Switch, "on", "whether to merge in front of waiting requests"),
     ],
+    rules: RULES,
     build,
 };
 
@@ -50,6 +64,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         waiting: Slots::default(),
         inserted: 0,
         batching: 0,
+        sent: [0; RULES.len()],
     })
 }
 
@@ -66,6 +81,8 @@ struct Queue {
 struct Waiting {
     direction: usize,
     expires: Timestamp,
+    /// The rule that has chosen it, once one has.
+    rule: usize,
 }
 
 #[derive(Debug)]
@@ -81,6 +98,7 @@ struct Deadline {
     inserted: u64,
     /// Requests moved in the current batch.
     batching: u64,
+    sent: [u64; RULES.len()],
 }
 
 impl Deadline {
@@ -89,7 +107,7 @@ impl Deadline {
         let direction = self.waiting[id].direction;
         let sector = request.lba.sector();
         if let Some(alias) = self.queues[direction].sorted.at_or_after(sector).filter(|entry| entry.key == sector) {
-            self.move_request(alias.id());
+            self.move_request(alias.id(), ALIAS);
             self.dispatch_queue.push_back(alias.id());
         }
         self.queues[direction].sorted.insert(id, sector, self.inserted);
@@ -106,8 +124,9 @@ impl Deadline {
         queue.fifo.remove(id);
     }
 
-    /// The same, and the batch goes on from there.
-    fn move_request(&mut self, id: RequestId) {
+    /// The same by a rule, and the batch goes on from there.
+    fn move_request(&mut self, id: RequestId, rule: usize) {
+        self.waiting[id].rule = rule;
         let direction = self.waiting[id].direction;
         self.queues[1 - direction].next = None;
         self.queues[direction].next = Some(id);
@@ -133,43 +152,47 @@ impl Deadline {
         next(WRITE).or(next(READ)).filter(|_| self.batching < self.fifo_batch)
     }
 
-    /// The direction of a new batch.
-    fn choose_direction(&mut self, capacity: Capacity) -> Option<usize> {
+    /// The first request of a new batch and the rule that chooses it.
+    fn start_batch(&mut self, now: Timestamp, capacity: Capacity) -> Option<(RequestId, usize)> {
         let waits = |direction: usize| !self.queues[direction].fifo.is_empty() && has_capacity(capacity, direction);
         let (reads, writes) = (waits(READ), waits(WRITE));
-        self.starvation.choose(reads, writes)
-    }
-
-    /// The first request of a new batch in this direction, where something waits.
-    fn start_batch(&mut self, now: Timestamp, direction: usize) -> Option<RequestId> {
+        let direction = self.starvation.choose(reads, writes)?;
         let queue = &self.queues[direction];
         let oldest = queue.fifo.first()?;
         let expired = now > self.waiting[oldest].expires;
         self.batching = 0;
-        queue.next.filter(|_| !expired).or(Some(oldest))
+        let rule = match direction {
+            WRITE if reads => STARVED,
+            _ if expired => EXPIRED,
+            _ => NEW_BATCH,
+        };
+        Some((queue.next.filter(|_| !expired).unwrap_or(oldest), rule))
+    }
+
+    fn send(&mut self, id: RequestId) -> Dispatch {
+        self.sent[self.waiting[id].rule] += 1;
+        Dispatch::Send(id)
     }
 }
 
 impl Scheduler for Deadline {
     fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         let direction = direction_of(request);
-        self.waiting.set(id, Waiting { direction, expires: now.saturating_add(self.expire[direction]) });
+        self.waiting
+            .set(id, Waiting { direction, expires: now.saturating_add(self.expire[direction]), rule: NEW_BATCH });
         self.add_sorted(id, request);
         self.queues[direction].fifo.push_back(id);
     }
 
     fn dispatch(&mut self, now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
         if let Some(id) = self.take_decided(capacity) {
-            return Dispatch::Send(id);
+            return self.send(id);
         }
-        let request = self.batched(capacity).or_else(|| {
-            let direction = self.choose_direction(capacity)?;
-            self.start_batch(now, direction)
-        });
-        let Some(id) = request else { return Dispatch::Idle };
+        let batched = self.batched(capacity).map(|id| (id, BATCH));
+        let Some((id, rule)) = batched.or_else(|| self.start_batch(now, capacity)) else { return Dispatch::Idle };
         self.batching += 1;
-        self.move_request(id);
-        Dispatch::Send(id)
+        self.move_request(id, rule);
+        self.send(id)
     }
 
     fn remove(&mut self, id: RequestId) {
@@ -182,7 +205,8 @@ impl Scheduler for Deadline {
 
     /// The kernel puts a request that comes back at the head of the dispatch queue.
     fn requeue(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        self.waiting.set(id, Waiting { direction: direction_of(request), expires: now });
+        let rule = self.waiting[id].rule;
+        self.waiting.set(id, Waiting { direction: direction_of(request), expires: now, rule });
         self.dispatch_queue.push_front(id);
     }
 
@@ -209,7 +233,7 @@ impl Scheduler for Deadline {
 
     /// If `from` expires before `into`, `into` takes its expiry time and its place in the fifo.
     fn merged_requests(&mut self, now: Timestamp, into: RequestId, from: RequestId, request: &Request) {
-        let (Waiting { direction, expires: into_expires }, Waiting { expires, .. }) =
+        let (Waiting { direction, expires: into_expires, .. }, Waiting { expires, .. }) =
             (self.waiting[into], self.waiting[from]);
         let fifo = &mut self.queues[direction].fifo;
         if fifo.contains(into) && fifo.contains(from) && expires < into_expires {
@@ -223,5 +247,9 @@ impl Scheduler for Deadline {
 
     fn waiting(&self) -> usize {
         self.queues[READ].fifo.len() + self.queues[WRITE].fifo.len() + self.dispatch_queue.len()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

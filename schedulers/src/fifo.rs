@@ -18,6 +18,7 @@ pub const ENTRY: Entry = Entry {
     summary: "first in, first out, with merging (Linux noop)",
     origin: "Linux 2.6 block/noop-iosched.c",
     tunables: &[],
+    rules: &[],
     build,
 };
 

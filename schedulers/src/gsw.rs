@@ -10,7 +10,7 @@ use traces::{Request, RequestId, Timestamp};
 
 use crate::busdriver::Busdriver;
 use crate::cost::AccessCost;
-use crate::entry::Entry;
+use crate::entry::{Entry, RuleInfo};
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::table::{TABLE_MAX, Table};
 
@@ -22,12 +22,20 @@ pub(crate) const BUSDRIVER_DELAY: Tunable = Tunable::new(
     "pause after a completion for further arrivals, although requests are waiting",
 );
 
+const AT_ONCE: usize = 0;
+const AFTER_DELAY: usize = 1;
+const RULES: &[RuleInfo] = &[
+    RuleInfo::new("table", "the next request of the table, sent without a wait"),
+    RuleInfo::new("after the delay", "the next request of the table, after the policy waited for the busdriver delay"),
+];
+
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "gsw",
     summary: "optimal sequence, with a pause after completions for further arrivals (busdriver delay)",
     origin: "Geist, Steele, Westall 2005 (Geist, Jones, Westall 2010, section 2.2)",
     tunables: &[BUSDRIVER_DELAY, TABLE_MAX],
+    rules: RULES,
     build,
 };
 
@@ -35,6 +43,8 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
     Box::new(Gsw {
         table: Table::new(settings.count("table_max")),
         busdriver: Busdriver::new(settings.nanos("busdriver_delay")),
+        waits_for_delay: false,
+        sent: [0; RULES.len()],
     })
 }
 
@@ -42,6 +52,9 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
 struct Gsw {
     table: Table,
     busdriver: Busdriver,
+    /// Whether the last answer was to wait for the busdriver delay.
+    waits_for_delay: bool,
+    sent: [u64; RULES.len()],
 }
 
 impl Scheduler for Gsw {
@@ -51,10 +64,18 @@ impl Scheduler for Gsw {
     }
 
     fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
-        match self.busdriver.waits_until(now) {
-            Some(until) if self.table.can_send(capacity) => Dispatch::WaitUntil(until),
-            _ => self.table.dispatch(now, capacity, cost),
+        let has_waited = std::mem::take(&mut self.waits_for_delay);
+        if let Some(until) = self.busdriver.waits_until(now)
+            && self.table.can_send(capacity)
+        {
+            self.waits_for_delay = true;
+            return Dispatch::WaitUntil(until);
         }
+        let choice = self.table.dispatch(now, capacity, cost);
+        if let Dispatch::Send(_) = choice {
+            self.sent[if has_waited { AFTER_DELAY } else { AT_ONCE }] += 1;
+        }
+        choice
     }
 
     fn completed(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
@@ -63,6 +84,7 @@ impl Scheduler for Gsw {
 
     fn remove(&mut self, id: RequestId) {
         self.table.remove(id);
+        self.waits_for_delay &= self.table.waiting() > 0;
     }
 
     fn requeue(&mut self, now: Timestamp, id: RequestId, request: &Request) {
@@ -75,5 +97,9 @@ impl Scheduler for Gsw {
 
     fn waiting(&self) -> usize {
         self.table.waiting()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

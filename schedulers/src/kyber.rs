@@ -38,11 +38,20 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Operation, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
-use crate::entry::Entry;
+use crate::entry::{Entry, RuleInfo};
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
+
+const WOKEN: usize = 0;
+const BATCH: usize = 1;
+const NEW_BATCH: usize = 2;
+const RULES: &[RuleInfo] = &[
+    RuleInfo::new("woken", "the first of a domain since it had requests and no token for them"),
+    RuleInfo::new("batch", "any other that goes on with the batch of the domain whose turn it is"),
+    RuleInfo::new("new batch", "any other that begins a batch: of the next domain, or of the same again"),
+];
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -55,6 +64,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("tick", Unit::Time, "4ms", "length of a tick, in which the timer is counted (1 s / CONFIG_HZ)")
             .within(1, 1_000_000_000),
     ],
+    rules: RULES,
     build,
 };
 
@@ -74,6 +84,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         inserted: 0,
         timer: None,
         tick: settings.nanos("tick").as_ns(),
+        sent: [0; RULES.len()],
     })
 }
 
@@ -141,6 +152,8 @@ struct Domain {
     depth_max: u32,
     /// Tokens in use.
     in_flight: u32,
+    /// Since the last that was sent, a request has waited for a token.
+    throttled: bool,
     target: Nanos,
     device_time: Histogram,
     total_time: Histogram,
@@ -159,6 +172,7 @@ impl Domain {
             depth: depth_max,
             depth_max,
             in_flight: 0,
+            throttled: false,
             target,
             device_time: Histogram::default(),
             total_time: Histogram::default(),
@@ -177,6 +191,10 @@ impl Domain {
         }
     }
 
+    fn waiting(&self) -> usize {
+        self.queued.len() + self.batch.len()
+    }
+
     fn unlink(&mut self, id: RequestId) {
         if self.batch.contains(id) { self.batch.remove(id) } else { self.queued.remove(id) }
     }
@@ -184,6 +202,7 @@ impl Domain {
     /// The next request to send, if there is a token for it.
     fn take(&mut self) -> Option<RequestId> {
         if self.in_flight >= self.depth {
+            self.throttled |= self.waiting() > 0;
             return None;
         }
         self.refill();
@@ -251,6 +270,7 @@ struct Kyber {
     timer: Option<Timestamp>,
     /// The length of a tick in nanoseconds.
     tick: u64,
+    sent: [u64; RULES.len()],
 }
 
 impl Kyber {
@@ -280,8 +300,16 @@ impl Kyber {
             return None;
         }
         let id = self.domains[self.current].take()?;
-        self.batching += 1;
+        self.goes(self.current);
         Some(id)
+    }
+
+    /// A request of this domain goes, whose turn it is: counts it for its rule and in the batch.
+    fn goes(&mut self, domain: usize) {
+        let in_batch = if self.batching > 0 { BATCH } else { NEW_BATCH };
+        let was_throttled = std::mem::take(&mut self.domains[domain].throttled);
+        self.sent[if was_throttled { WOKEN } else { in_batch }] += 1;
+        self.batching += 1;
     }
 }
 
@@ -355,12 +383,12 @@ impl Scheduler for Kyber {
     fn follow(&mut self, now: Timestamp, id: RequestId) -> bool {
         self.run_timer(now);
         let of = self.known[id].domain;
-        let domain = &mut self.domains[of];
-        if self.current != of || self.batching >= domain.batch_max {
+        if self.current != of || self.batching >= self.domains[of].batch_max {
             self.batching = 0;
         }
         self.current = of;
-        self.batching += 1;
+        self.goes(of);
+        let domain = &mut self.domains[of];
         domain.refill();
         domain.unlink(id);
         domain.in_flight += 1;
@@ -402,6 +430,10 @@ impl Scheduler for Kyber {
     fn merged(&mut self, _now: Timestamp, _into: RequestId, _request: &Request) {}
 
     fn waiting(&self) -> usize {
-        self.domains.iter().map(|domain| domain.queued.len() + domain.batch.len()).sum()
+        self.domains.iter().map(Domain::waiting).sum()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

@@ -50,6 +50,6 @@ mod sweep;
 mod vm_queue;
 
 pub use cost::{AccessCost, DistanceCost};
-pub use entry::Entry;
+pub use entry::{Entry, RuleInfo};
 pub use registry::{SCHEDULERS, build};
 pub use scheduler::{Capacity, Dispatch, Scheduler};

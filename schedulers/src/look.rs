@@ -18,6 +18,7 @@ pub const ENTRY: Entry = Entry {
     summary: "elevator: sweeps to the last request of a direction, then reverses",
     origin: "Coffman, Hofri 1982 (as cited by Geist, Jones, Westall 2010), without idle travel",
     tunables: &[],
+    rules: &[],
     build,
 };
 

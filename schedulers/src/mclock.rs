@@ -24,12 +24,19 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, Timestamp, VmId};
 
 use crate::cost::AccessCost;
-use crate::entry::Entry;
+use crate::entry::{Entry, RuleInfo};
 use crate::lba_queue::Classes;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::sfq::WEIGHTS;
 use crate::slots::Slots;
 use crate::vm_queue::{Below, First, PerVm, VmQueue};
+
+const BY_RESERVATION: usize = 0;
+const BY_WEIGHT: usize = 1;
+const RULES: &[RuleInfo] = &[
+    RuleInfo::new("constraint-based", "the smallest R tag: a reservation is due a request"),
+    RuleInfo::new("weight-based", "the smallest P tag of those that the limits allow: no reservation is due one"),
+];
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -43,6 +50,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("limits", Unit::Counts, "0", "most requests/s of each VM; 0: no limit").within(0, 1_000_000),
         Tunable::new("depth", Unit::Count, "32", "most requests in flight below").within(1, 1 << 32),
     ],
+    rules: RULES,
     build,
 };
 
@@ -58,6 +66,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         tags: Slots::default(),
         vms: Vec::new(),
         below: Below::default(),
+        sent: [0; RULES.len()],
     })
 }
 
@@ -133,6 +142,7 @@ struct Mclock {
     tags: Slots<Tags>,
     vms: Vec<Vm>,
     below: Below,
+    sent: [u64; RULES.len()],
 }
 
 impl Mclock {
@@ -196,7 +206,8 @@ impl Mclock {
         self.queue.firsts(classes).map(chance).min()
     }
 
-    fn send(&mut self, id: RequestId) -> Dispatch {
+    fn send(&mut self, id: RequestId, rule: usize) -> Dispatch {
+        self.sent[rule] += 1;
         self.vm_of(id).waiting -= 1;
         self.queue.remove(id);
         self.below.sent(id);
@@ -228,12 +239,12 @@ impl Scheduler for Mclock {
         }
         let classes = Classes::with(capacity);
         if let Some(first) = self.by_reservation(ns(now), classes) {
-            return self.send(first.id);
+            return self.send(first.id, BY_RESERVATION);
         }
         if let Some(first) = self.by_weight(ns(now), classes) {
             let vm = self.vm_of(first.id);
             vm.reservation_moved += vm.reservation_ns.unwrap_or(0);
-            return self.send(first.id);
+            return self.send(first.id, BY_WEIGHT);
         }
         match self.next_chance(classes) {
             Some(chance) => {
@@ -264,5 +275,9 @@ impl Scheduler for Mclock {
 
     fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

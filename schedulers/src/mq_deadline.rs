@@ -31,11 +31,24 @@ use traces::{Nanos, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
 use crate::directions::{READ, Starvation, WRITE, direction_of, has_capacity};
-use crate::entry::Entry;
+use crate::entry::{Entry, RuleInfo};
 use crate::id_list::IdList;
 use crate::order::Order;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
+
+const AGED: usize = 0;
+const BATCH: usize = 1;
+const STARVED: usize = 2;
+const EXPIRED: usize = 3;
+const NEW_BATCH: usize = 4;
+const RULES: &[RuleInfo] = &[
+    RuleInfo::new("prio aged", "one below real time that has waited for prio_aging_expire; another class has requests"),
+    RuleInfo::new("batch", "the next in sector order of the batch that runs"),
+    RuleInfo::new("starved", "the first of a batch of writes that enough batches of waiting reads have passed"),
+    RuleInfo::new("expired", "the first of a batch for another reason: the oldest of its direction, which has expired"),
+    RuleInfo::new("new batch", "the first of any other batch"),
+];
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -57,6 +70,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("tick", Unit::Time, "4ms", "length of a tick, in which expiries are counted (1 s / CONFIG_HZ)")
             .within(1, 1_000_000_000),
     ],
+    rules: RULES,
     build,
 };
 
@@ -77,6 +91,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         inserted: 0,
         last_direction: WRITE,
         batching: 0,
+        sent: [0; RULES.len()],
     })
 }
 
@@ -108,6 +123,8 @@ struct Known {
     sector: u64,
     /// The tick in which it arrived, or the eldest that was merged into it.
     arrived: Timestamp,
+    /// The rule that has chosen it, once one has.
+    rule: usize,
 }
 
 #[derive(Clone, Debug)]
@@ -127,6 +144,7 @@ struct MqDeadline {
     last_direction: usize,
     /// Requests sent in the current batch.
     batching: u64,
+    sent: [u64; RULES.len()],
 }
 
 /// The answer of one class to a dispatch.
@@ -168,6 +186,7 @@ impl MqDeadline {
 
     /// Takes a request out to be sent: the order goes on from where it begins.
     fn send(&mut self, id: RequestId) {
+        self.sent[self.known[id].rule] += 1;
         self.unlink(id);
         let sector = self.known[id].sector;
         self.queue(id).latest_sector = sector;
@@ -193,57 +212,78 @@ impl MqDeadline {
         self.next_in_order(class, self.last_direction)
     }
 
-    /// The direction of a new batch.
-    fn choose_direction(&mut self, class: usize, capacity: Capacity) -> Option<usize> {
-        let waits = |direction: usize| {
-            !self.classes[class].queues[direction].fifo.is_empty() && has_capacity(capacity, direction)
-        };
-        let (reads, writes) = (waits(READ), waits(WRITE));
-        self.starvation.choose(reads, writes)
+    /// Whether a request of a class waits in this direction, where there is capacity for it.
+    fn waits(&self, class: usize, direction: usize, capacity: Capacity) -> bool {
+        !self.classes[class].queues[direction].fifo.is_empty() && has_capacity(capacity, direction)
     }
 
-    /// The first request of a new batch in this direction, where something waits.
-    fn first_of_batch(&self, now: Timestamp, class: usize, direction: usize) -> Option<RequestId> {
+    /// The oldest request of a class in this direction if it has expired.
+    fn expired(&self, now: Timestamp, class: usize, direction: usize) -> Option<RequestId> {
         let oldest = self.classes[class].queues[direction].fifo.first()?;
-        let expires = self.known[oldest].arrived.saturating_add(self.expire[direction]);
-        self.next_in_order(class, direction).filter(|_| now < expires).or(Some(oldest))
+        (now >= self.known[oldest].arrived.saturating_add(self.expire[direction])).then_some(oldest)
     }
 
-    /// The next request of one class, if it has waited for `age`. A new batch begins even if not.
-    fn offer(&mut self, now: Timestamp, class: usize, capacity: Capacity, age: Nanos) -> Offer {
-        let id = if let Some(next) = self.batched(class, capacity) {
-            next
+    /// The first request of a new batch in this direction, where something waits, and whether it goes because it has
+    /// expired.
+    fn first_of_batch(&self, now: Timestamp, class: usize, direction: usize) -> Option<(RequestId, bool)> {
+        if let Some(expired) = self.expired(now, class, direction) {
+            return Some((expired, true));
+        }
+        let oldest = self.classes[class].queues[direction].fifo.first();
+        self.next_in_order(class, direction).or(oldest).map(|id| (id, false))
+    }
+
+    /// The next request of one class; with an `age`, if it has waited for that. A new batch begins even if not.
+    fn offer(&mut self, now: Timestamp, class: usize, capacity: Capacity, age: Option<Nanos>) -> Offer {
+        let (id, rule) = if let Some(next) = self.batched(class, capacity) {
+            (next, BATCH)
         } else {
-            let Some(direction) = self.choose_direction(class, capacity) else { return Offer::Nothing };
-            let Some(first) = self.first_of_batch(now, class, direction) else { return Offer::Nothing };
+            let [reads, writes] = [READ, WRITE].map(|of| self.waits(class, of, capacity));
+            let Some(direction) = self.starvation.choose(reads, writes) else { return Offer::Nothing };
+            let Some((first, has_expired)) = self.first_of_batch(now, class, direction) else { return Offer::Nothing };
             self.last_direction = direction;
             self.batching = 0;
-            first
+            (first, rule_of_batch(direction, reads, has_expired))
         };
-        let old_enough = self.known[id].arrived.saturating_add(age);
+        let old_enough = self.known[id].arrived.saturating_add(age.unwrap_or(Nanos::ZERO));
         if old_enough > now {
             return Offer::NotBefore(old_enough);
         }
         self.batching += 1;
+        self.known[id].rule = if age.is_some() { AGED } else { rule };
         self.send(id);
         Offer::Send(id)
+    }
+
+    /// Whether more than one class has requests.
+    fn classes_compete(&self) -> bool {
+        self.classes.iter().filter(|class| class.outstanding > 0).count() > 1
     }
 
     /// The request of a class below the first that has waited for too long behind another class; if there is none, the
     /// time at which the first one will have.
     fn aged(&mut self, now: Timestamp, capacity: Capacity) -> Offer {
-        if self.classes.iter().filter(|class| class.outstanding > 0).count() < 2 {
+        if !self.classes_compete() {
             return Offer::Nothing;
         }
         let mut earliest: Option<Timestamp> = None;
         for class in BEST_EFFORT..CLASSES {
-            match self.offer(now, class, capacity, self.prio_aging_expire) {
+            match self.offer(now, class, capacity, Some(self.prio_aging_expire)) {
                 Offer::Send(id) => return Offer::Send(id),
                 Offer::NotBefore(time) => earliest = Some(earliest.map_or(time, |earliest| earliest.min(time))),
                 Offer::Nothing => {}
             }
         }
         earliest.map_or(Offer::Nothing, Offer::NotBefore)
+    }
+}
+
+/// The rule by which a batch begins, while reads wait or do not.
+fn rule_of_batch(direction: usize, reads_wait: bool, has_expired: bool) -> usize {
+    match direction {
+        WRITE if reads_wait => STARVED,
+        _ if has_expired => EXPIRED,
+        _ => NEW_BATCH,
     }
 }
 
@@ -258,7 +298,7 @@ fn class_of(request: &Request) -> usize {
 impl Scheduler for MqDeadline {
     fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         let (class, direction, sector) = (class_of(request), direction_of(request), request.lba.sector());
-        self.known.set(id, Known { class, direction, sector, arrived: self.tick_of(now) });
+        self.known.set(id, Known { class, direction, sector, arrived: self.tick_of(now), rule: NEW_BATCH });
         self.classes[class].outstanding += 1;
         self.add_sorted(id);
         self.queue(id).fifo.push_back(id);
@@ -275,7 +315,7 @@ impl Scheduler for MqDeadline {
             Offer::Nothing => None,
         };
         for class in 0..CLASSES {
-            if let Offer::Send(id) = self.offer(now, class, capacity, Nanos::ZERO) {
+            if let Offer::Send(id) = self.offer(now, class, capacity, None) {
                 return Dispatch::Send(id);
             }
             if self.classes[class].outstanding > 0 {
@@ -301,16 +341,21 @@ impl Scheduler for MqDeadline {
     }
 
     /// It was the next of the batch, or began one; a read that began one passed the writes that wait.
-    fn follow(&mut self, _now: Timestamp, id: RequestId) -> bool {
+    fn follow(&mut self, now: Timestamp, id: RequestId) -> bool {
         let Known { class, direction, .. } = self.known[id];
         if !self.dispatch_queue.contains(id) {
             let goes_on = direction == self.last_direction && self.batched(class, Capacity::UNLIMITED) == Some(id);
+            let mut rule = BATCH;
             if !goes_on {
-                let writes = !self.classes[class].queues[WRITE].fifo.is_empty();
+                let [reads, writes] = [READ, WRITE].map(|of| self.waits(class, of, Capacity::UNLIMITED));
+                rule = rule_of_batch(direction, reads, self.expired(now, class, direction) == Some(id));
                 self.starvation.begins(direction, writes);
                 self.last_direction = direction;
                 self.batching = 0;
             }
+            let old_enough = self.known[id].arrived.saturating_add(self.prio_aging_expire);
+            let is_aged = class >= BEST_EFFORT && self.classes_compete() && old_enough <= now;
+            self.known[id].rule = if is_aged { AGED } else { rule };
             self.batching += 1;
         }
         self.send(id);
@@ -370,5 +415,9 @@ impl Scheduler for MqDeadline {
     fn waiting(&self) -> usize {
         let queues = self.classes.iter().flat_map(|class| &class.queues);
         queues.map(|queue| queue.fifo.len()).sum::<usize>() + self.dispatch_queue.len()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

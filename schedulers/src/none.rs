@@ -23,6 +23,7 @@ pub const ENTRY: Entry = Entry {
     summary: "no scheduler: order of arrival, with merging (Linux blk-mq)",
     origin: "Linux 6.18 block/blk-mq-sched.c without an elevator",
     tunables: &[],
+    rules: &[],
     build,
 };
 

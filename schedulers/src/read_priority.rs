@@ -9,10 +9,19 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Operation, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
-use crate::entry::Entry;
+use crate::entry::{Entry, RuleInfo};
 use crate::id_list::IdList;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
+
+const DRAIN: usize = 0;
+const READ: usize = 1;
+const WRITE: usize = 2;
+const RULES: &[RuleInfo] = &[
+    RuleInfo::new("drain", "a write of a drain"),
+    RuleInfo::new("read", "a read"),
+    RuleInfo::new("write", "a write without a drain: no read waits for which there is capacity"),
+];
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -23,6 +32,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("drain_at", Unit::Count, "0", "number of waiting writes that starts a drain; 0: never"),
         Tunable::new("drain_to", Unit::Count, "0", "number of waiting writes that ends a drain"),
     ],
+    rules: RULES,
     build,
 };
 
@@ -43,11 +53,29 @@ struct ReadPriority {
     reads: IdList,
     writes: IdList,
     is_read: Slots<bool>,
+    sent: [u64; RULES.len()],
 }
 
 impl ReadPriority {
     fn queue(&mut self, id: RequestId) -> &mut IdList {
         if self.is_read[id] { &mut self.reads } else { &mut self.writes }
+    }
+
+    /// Whether writes go first with those that wait now.
+    fn drains(&self) -> bool {
+        let writes = self.writes.len();
+        self.drain_at > 0 && (writes >= self.drain_at || (self.draining && writes > self.drain_to))
+    }
+
+    /// Takes a request out to be sent; whether this `drains`.
+    fn send(&mut self, id: RequestId, drains: bool) {
+        let rule = match (self.is_read[id], drains) {
+            (true, _) => READ,
+            (false, true) => DRAIN,
+            (false, false) => WRITE,
+        };
+        self.sent[rule] += 1;
+        self.queue(id).remove(id);
     }
 }
 
@@ -58,12 +86,11 @@ impl Scheduler for ReadPriority {
     }
 
     fn dispatch(&mut self, _now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
-        let writes = self.writes.len();
-        self.draining = self.drain_at > 0 && (writes >= self.drain_at || (self.draining && writes > self.drain_to));
+        self.draining = self.drains();
         let read = self.reads.first().filter(|_| capacity.reads > 0);
         let write = self.writes.first().filter(|_| capacity.writes > 0);
         let Some(id) = (if self.draining { write.or(read) } else { read.or(write) }) else { return Dispatch::Idle };
-        self.queue(id).remove(id);
+        self.send(id, self.draining);
         Dispatch::Send(id)
     }
 
@@ -72,7 +99,7 @@ impl Scheduler for ReadPriority {
     }
 
     fn follow(&mut self, _now: Timestamp, id: RequestId) -> bool {
-        self.queue(id).remove(id);
+        self.send(id, self.drains());
         true
     }
 
@@ -89,5 +116,9 @@ impl Scheduler for ReadPriority {
 
     fn waiting(&self) -> usize {
         self.reads.len() + self.writes.len()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

@@ -41,6 +41,7 @@ pub const ENTRY: Entry = Entry {
         )
         .within(1, 1 << 32),
     ],
+    rules: &[],
     build,
 };
 

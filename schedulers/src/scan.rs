@@ -23,6 +23,7 @@ pub const ENTRY: Entry = Entry {
     summary: "elevator: sweeps to the edge of the disk, then reverses",
     origin: "Coffman, Hofri 1982 (as cited by Geist, Jones, Westall 2010)",
     tunables: &[],
+    rules: &[],
     build,
 };
 

@@ -109,10 +109,14 @@ pub trait Scheduler: Send {
     /// How many requests wait.
     fn waiting(&self) -> usize;
 
-    /// How many of the requests sent so far were sent because they were expected to be served from
-    /// the drive's cache.
-    fn predicted_hits(&self) -> u64 {
-        0
+    /// How many requests each rule of [`Entry::rules`](crate::Entry::rules) has sent so far; empty if the policy has
+    /// only one rule.
+    ///
+    /// Every [`Dispatch::Send`] counts once, and so does every request of which [`Scheduler::follow`] returned true. A
+    /// request that comes back counts again when it is sent again. If nothing chooses it anew, because requests that
+    /// came back go before all others, it counts for the rule that chose it first.
+    fn sent_by_rule(&self) -> &[u64] {
+        &[]
     }
 }
 
@@ -159,7 +163,7 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
     fn waiting(&self) -> usize {
         (**self).waiting()
     }
-    fn predicted_hits(&self) -> u64 {
-        (**self).predicted_hits()
+    fn sent_by_rule(&self) -> &[u64] {
+        (**self).sent_by_rule()
     }
 }

@@ -46,6 +46,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("depth", Unit::Count, "32", "most requests in flight below, D").within(1, 1 << 32),
         Tunable::new("cost", Unit::Choice(&["sectors", "requests"]), "sectors", "unit of a VM's share"),
     ],
+    rules: &[],
     build,
 };
 

@@ -11,6 +11,11 @@ use crate::scheduler::{Capacity, Dispatch, Scheduler};
 /// there is capacity; a rule ignores the others.
 pub(crate) trait Rule: Send {
     fn choose(&mut self, now: Timestamp, waiting: &LbaQueue, classes: Classes, cost: &dyn AccessCost) -> Dispatch;
+
+    /// The counts of a rule that consists of several; see [`Scheduler::sent_by_rule`].
+    fn sent_by_rule(&self) -> &[u64] {
+        &[]
+    }
 }
 
 /// A queue sorted by first sector, served by a rule.
@@ -50,5 +55,9 @@ impl<R: Rule> Scheduler for Sorted<R> {
 
     fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        self.rule.sent_by_rule()
     }
 }

@@ -20,6 +20,7 @@ pub const ENTRY: Entry = Entry {
     summary: "shortest seek time first: the nearest request in either direction",
     origin: "Geist, Jones, Westall 2010, section 2.2 (greedy)",
     tunables: &[],
+    rules: &[],
     build,
 };
 

@@ -37,6 +37,7 @@ pub const ENTRY: Entry = Entry {
     summary: "optimal sequence of the waiting requests, by dynamic programming",
     origin: "Geist, Ross 1997 (Geist, Jones, Westall 2010, section 2.2)",
     tunables: &[TABLE_MAX],
+    rules: &[],
     build,
 };
 

@@ -17,12 +17,19 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Request, RequestId, Timestamp, VmId};
 
 use crate::cost::AccessCost;
-use crate::entry::Entry;
+use crate::entry::{Entry, RuleInfo};
 use crate::lba_queue::Classes;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::sfq::WEIGHTS;
 use crate::slots::Slots;
-use crate::vm_queue::{PerVm, VmQueue};
+use crate::vm_queue::{First, PerVm, VmQueue};
+
+const AT_ONCE: usize = 0;
+const THROTTLED: usize = 1;
+const RULES: &[RuleInfo] = &[
+    RuleInfo::new("tokens", "one of a VM that has not waited for tokens since it last sent one"),
+    RuleInfo::new("throttled", "one of a VM that has waited for tokens since it last sent one"),
+];
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -34,6 +41,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("rate", Unit::Bytes, "32m", "rate of a VM of weight 1, in bytes/s").within(1, 1 << 50),
         Tunable::new("burst", Unit::Bytes, "4m", "burst of a VM of weight 1, in bytes").within(1, 1 << 50),
     ],
+    rules: RULES,
     build,
 };
 
@@ -45,6 +53,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         queue: VmQueue::default(),
         bytes: Slots::default(),
         buckets: Vec::new(),
+        sent: [0; RULES.len()],
     })
 }
 
@@ -60,6 +69,8 @@ struct Bucket {
     /// The tokens that it held at `at`; negative after a request longer than the bucket.
     tokens: i128,
     at: Timestamp,
+    /// Its VM has waited for tokens since it last sent a request.
+    throttled: bool,
 }
 
 impl Bucket {
@@ -88,6 +99,7 @@ struct TokenBucket {
     queue: VmQueue,
     bytes: Slots<u64>,
     buckets: Vec<Bucket>,
+    sent: [u64; RULES.len()],
 }
 
 impl TokenBucket {
@@ -97,7 +109,7 @@ impl TokenBucket {
             let weight = i128::from(self.weights.of(VmId(number as u16)));
             let full = i128::from(self.burst) * weight * PER_BYTE;
             let rate = i128::from(self.rate) * weight;
-            self.buckets.push(Bucket { rate, full, tokens: full, at: Timestamp::ZERO });
+            self.buckets.push(Bucket { rate, full, tokens: full, at: Timestamp::ZERO, throttled: false });
         }
     }
 }
@@ -110,17 +122,21 @@ impl Scheduler for TokenBucket {
     }
 
     fn dispatch(&mut self, now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
-        let ready = |id: RequestId, vm: VmId| self.buckets[usize::from(vm.0)].ready(self.bytes[id]);
-        let first = self
-            .queue
-            .firsts(Classes::with(capacity))
-            .map(|first| (ready(first.id, first.vm).max(now), first.age, first.vm, first.id))
-            .min_by_key(|&(ready, age, ..)| (ready, age));
-        match first {
+        let TokenBucket { queue, bytes, buckets, .. } = self;
+        let ready = |first: First| {
+            let bucket = &mut buckets[usize::from(first.vm.0)];
+            let ready = bucket.ready(bytes[first.id]).max(now);
+            bucket.throttled |= ready > now;
+            (ready, first.age, first.vm, first.id)
+        };
+        let firsts = queue.firsts(Classes::with(capacity)).map(ready);
+        match firsts.min_by_key(|&(ready, age, ..)| (ready, age)) {
             None => Dispatch::Idle,
             Some((ready, ..)) if ready > now => Dispatch::WaitUntil(ready),
             Some((_, _, vm, id)) => {
-                self.buckets[usize::from(vm.0)].take(now, self.bytes[id]);
+                let bucket = &mut self.buckets[usize::from(vm.0)];
+                bucket.take(now, self.bytes[id]);
+                self.sent[if std::mem::take(&mut bucket.throttled) { THROTTLED } else { AT_ONCE }] += 1;
                 self.queue.remove(id);
                 Dispatch::Send(id)
             }
@@ -147,5 +163,9 @@ impl Scheduler for TokenBucket {
 
     fn waiting(&self) -> usize {
         self.queue.len()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

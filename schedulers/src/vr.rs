@@ -12,11 +12,18 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Timestamp};
 
 use crate::cost::AccessCost;
-use crate::entry::Entry;
+use crate::entry::{Entry, RuleInfo};
 use crate::lba_queue::{Classes, LbaQueue};
 use crate::scheduler::{Dispatch, Scheduler};
 use crate::sorted::{Rule, Sorted};
 use crate::sweep::Sweep;
+
+const AHEAD: usize = 0;
+const TURN: usize = 1;
+const RULES: &[RuleInfo] = &[
+    RuleInfo::new("ahead", "the nearest request in the direction in which the head moves"),
+    RuleInfo::new("turn", "the nearest request against that direction: it is nearer even with R, or none lies ahead"),
+];
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -30,17 +37,23 @@ pub const ENTRY: Entry = Entry {
         "cost of a change of direction, as a share of the drive capacity",
     )
     .within(0, 1000)],
+    rules: RULES,
     build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {
-    Box::new(Sorted::with(Vr { thousandths: settings.thousandths("r"), sweep: Sweep::default() }))
+    Box::new(Sorted::with(Vr {
+        thousandths: settings.thousandths("r"),
+        sweep: Sweep::default(),
+        sent: [0; RULES.len()],
+    }))
 }
 
 #[derive(Debug)]
 struct Vr {
     thousandths: u64,
     sweep: Sweep,
+    sent: [u64; RULES.len()],
 }
 
 impl Rule for Vr {
@@ -59,6 +72,11 @@ impl Rule for Vr {
         if turns {
             self.sweep = self.sweep.reversed();
         }
+        self.sent[if turns { TURN } else { AHEAD }] += 1;
         Dispatch::Send(chosen.id())
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

@@ -7,10 +7,19 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Operation, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
-use crate::entry::Entry;
+use crate::entry::{Entry, RuleInfo};
 use crate::id_list::IdList;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
+
+const TURN: usize = 0;
+const NEXT_TURN: usize = 1;
+const OUT_OF_TURN: usize = 2;
+const RULES: &[RuleInfo] = &[
+    RuleInfo::new("turn", "one of the kind whose turn it is"),
+    RuleInfo::new("next turn", "the first of a turn, since the turn of the other kind is over"),
+    RuleInfo::new("out of turn", "one of the kind whose turn it is not: the other has none to send"),
+];
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -21,6 +30,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("reads", Unit::Count, "4", "number of reads in a turn").within(1, 65_536),
         Tunable::new("writes", Unit::Count, "1", "number of writes in a turn").within(1, 65_536),
     ],
+    rules: RULES,
     build,
 };
 
@@ -30,6 +40,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         turn: Turn::default(),
         waiting: [IdList::default(), IdList::default()],
         is_write: Slots::default(),
+        sent: [0; RULES.len()],
     })
 }
 
@@ -48,6 +59,7 @@ struct Weighted {
     turn: Turn,
     waiting: [IdList; 2],
     is_write: Slots<bool>,
+    sent: [u64; RULES.len()],
 }
 
 impl Weighted {
@@ -55,9 +67,21 @@ impl Weighted {
         &mut self.waiting[usize::from(self.is_write[id])]
     }
 
+    /// The kind to serve next, whether writes, if it has requests.
+    fn next_kind(&self) -> bool {
+        let Turn { of_writes, served } = self.turn;
+        of_writes != (served >= self.lengths[usize::from(of_writes)])
+    }
+
     /// One of this kind goes.
     fn serve(&mut self, id: RequestId) {
         let of_writes = self.is_write[id];
+        let rule = match (of_writes == self.next_kind(), of_writes == self.turn.of_writes) {
+            (false, _) => OUT_OF_TURN,
+            (true, true) => TURN,
+            (true, false) => NEXT_TURN,
+        };
+        self.sent[rule] += 1;
         let served = if of_writes == self.turn.of_writes { self.turn.served } else { 0 };
         self.turn = Turn { of_writes, served: (served + 1).min(self.lengths[usize::from(of_writes)]) };
         self.queue(id).remove(id);
@@ -71,13 +95,11 @@ impl Scheduler for Weighted {
     }
 
     fn dispatch(&mut self, _now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
-        let Turn { of_writes, served } = self.turn;
-        let over = served >= self.lengths[usize::from(of_writes)];
         let of_kind = |writes: bool| {
             let capacity = if writes { capacity.writes } else { capacity.reads };
             self.waiting[usize::from(writes)].first().filter(|_| capacity > 0)
         };
-        let next = of_writes != over;
+        let next = self.next_kind();
         let Some(id) = of_kind(next).or_else(|| of_kind(!next)) else { return Dispatch::Idle };
         self.serve(id);
         Dispatch::Send(id)
@@ -105,5 +127,9 @@ impl Scheduler for Weighted {
 
     fn waiting(&self) -> usize {
         self.waiting.iter().map(IdList::len).sum()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

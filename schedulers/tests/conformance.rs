@@ -5,7 +5,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
-use schedulers::{Capacity, Dispatch, DistanceCost, SCHEDULERS, Scheduler, build};
+use schedulers::{Capacity, Dispatch, DistanceCost, RuleInfo, SCHEDULERS, Scheduler, build};
 use traces::spec::{Settings, Spec, Unit};
 use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
@@ -98,6 +98,9 @@ fn step() -> impl Strategy<Value = Step> {
 struct Owner {
     spec: String,
     scheduler: Box<dyn Scheduler>,
+    rules: &'static [RuleInfo],
+    /// Requests sent or followed, each time anew.
+    times_sent: u64,
     cost: DistanceCost,
     now: Timestamp,
     wait: Option<Timestamp>,
@@ -118,9 +121,12 @@ impl Drop for Owner {
 
 impl Owner {
     fn new(spec: &str) -> Owner {
+        let built = build(&spec.parse().expect("a spec")).expect("a scheduler");
         Owner {
             spec: spec.to_owned(),
-            scheduler: build(&spec.parse().expect("a spec")).expect("a scheduler").scheduler,
+            scheduler: built.scheduler,
+            rules: built.entry.rules,
+            times_sent: 0,
             cost: DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1_000_000) },
             now: Timestamp::ZERO,
             wait: None,
@@ -153,6 +159,16 @@ impl Owner {
             Step::Join { pick, with } => self.join(pick, with),
         }
         assert_eq!(self.scheduler.waiting(), self.waiting.len(), "after {step:?}");
+        self.check_rules();
+    }
+
+    /// Every request that has been sent counts for one rule.
+    fn check_rules(&self) {
+        let by_rule = self.scheduler.sent_by_rule();
+        assert_eq!(by_rule.len(), self.rules.len());
+        if !by_rule.is_empty() {
+            assert_eq!(by_rule.iter().sum::<u64>(), self.times_sent, "{by_rule:?}");
+        }
     }
 
     fn insert(&mut self, lba: u64, sectors: u64, operation: Operation, stream: u32) {
@@ -173,13 +189,27 @@ impl Owner {
     fn dispatch(&mut self, mut capacity: Capacity) {
         loop {
             let copy = if self.waiting.len() < 300 { self.scheduler.fork() } else { None };
+            // While they look for the next request, these two may begin a batch or a turn, which a follower does not.
+            let follows_alike = !["mq-deadline", "bfq"].iter().any(|name| self.spec.starts_with(name));
+            let follower =
+                copy.as_ref().filter(|_| follows_alike && capacity == Capacity::UNLIMITED).and_then(|copy| copy.fork());
             let choice = self.scheduler.dispatch(self.now, capacity, &self.cost);
             if let Some(mut copy) = copy {
                 assert_eq!(copy.dispatch(self.now, capacity, &self.cost), choice, "a copy differs");
+                assert_eq!(copy.sent_by_rule(), self.scheduler.sent_by_rule(), "a copy counts otherwise");
             }
             self.log.push((self.now, choice));
             match choice {
                 Dispatch::Send(id) => {
+                    if let Some(mut follower) = follower
+                        && follower.follow(self.now, id)
+                    {
+                        assert_eq!(
+                            follower.sent_by_rule(),
+                            self.scheduler.sent_by_rule(),
+                            "a follower counts otherwise"
+                        );
+                    }
                     let request = self.waiting.remove(&id.0).expect("only what waits is sent");
                     assert!(capacity.admits(request.operation), "{request:?} was sent against {capacity:?}");
                     let left =
@@ -187,6 +217,7 @@ impl Owner {
                     *left -= 1;
                     self.cost.position = request.end();
                     self.sent.insert(id.0, request);
+                    self.times_sent += 1;
                 }
                 Dispatch::WaitUntil(wait) => {
                     assert!(wait > self.now, "waits until {wait} at {}", self.now);
@@ -218,6 +249,7 @@ impl Owner {
             let request = self.waiting.remove(&id).expect("just picked");
             if self.scheduler.follow(self.now, RequestId(id)) {
                 self.sent.insert(id, request);
+                self.times_sent += 1;
             } else {
                 self.free.insert(id);
             }
@@ -275,6 +307,7 @@ impl Owner {
             }
             if self.waiting.is_empty() {
                 assert_eq!(self.scheduler.dispatch(self.now, Capacity::UNLIMITED, &self.cost), Dispatch::Idle);
+                self.check_rules();
                 return;
             }
             self.now = self.wait.take().expect("idle with requests").max(self.now);
@@ -313,6 +346,16 @@ fn names_are_unique_and_told_with_an_origin() {
     assert_eq!(names.len(), SCHEDULERS.len());
     for entry in SCHEDULERS {
         assert!(!entry.summary.is_empty() && !entry.origin.is_empty(), "{}", entry.name);
+    }
+}
+
+#[test]
+fn rules_have_names_and_summaries_and_there_is_more_than_one_or_none() {
+    for entry in SCHEDULERS {
+        let names: BTreeSet<&str> = entry.rules.iter().map(|rule| rule.name).collect();
+        assert_eq!(names.len(), entry.rules.len(), "{}", entry.name);
+        assert_ne!(names.len(), 1, "{}", entry.name);
+        assert!(entry.rules.iter().all(|rule| !rule.summary.is_empty()), "{}", entry.name);
     }
 }
 

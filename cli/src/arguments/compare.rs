@@ -38,6 +38,9 @@ pub struct Compare {
     /// Print all figures and settings
     #[arg(long)]
     pub details: bool,
+    /// Print the share of the requests that each rule of a scheduler sent; a rule that never ran is marked
+    #[arg(long)]
+    pub mechanisms: bool,
     #[command(flatten)]
     pub picture: Picture,
     /// Folder for the decision logs: one file per scheduler with each of its decisions

@@ -276,6 +276,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "size",
             "picture_size",
             "details",
+            "mechanisms",
             "series",
             "interval",
             "decision_log",

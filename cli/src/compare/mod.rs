@@ -9,6 +9,7 @@ mod load;
 mod observers;
 pub mod options;
 mod picture;
+mod rules;
 mod source;
 pub mod tables;
 
@@ -24,7 +25,8 @@ use replay::host::Single;
 use replay::overload::{Overload, Verdict};
 use replay::sources::{TimeWindow, TraceRead};
 use replay::stack::Shares;
-use replay::{DecisionLog, Ended, Engine, Host, Limits, Metrics, Stage};
+use replay::{DecisionLog, Ended, Engine, Host, Limits, Metrics, Stage, figures};
+use schedulers::Scheduler as _;
 use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
 use traces::spec::{Settings, Spec};
@@ -34,6 +36,7 @@ use traces::whole_file::WholeFile;
 use candidates::Candidate;
 use load::Load;
 use observers::{Log, Observers};
+use tables::More;
 
 use crate::arguments::{Compare, Pacing};
 use crate::error::UsageError;
@@ -101,7 +104,8 @@ pub fn run(arguments: &Compare) -> Result<()> {
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&comparison),
         format => {
-            let text = tables::render(&comparison, &stacks, format, arguments.details);
+            let more = More { details: arguments.details, rules: arguments.mechanisms };
+            let text = tables::render(&comparison, &stacks, format, more);
             output::print(&format!("{text}{}", output::written(&written, format)))
         }
     }
@@ -178,7 +182,7 @@ fn compare(setups: &[Setup<'_>], replayed: Vec<Replayed>, baseline: Option<Strin
     let mut runs: Vec<Run> = replayed.into_iter().map(|replayed| replayed.run).collect();
     if let Some(base) = runs.iter().find(|run| Some(&run.scheduler.name) == baseline.as_ref()).cloned() {
         for run in &mut runs {
-            run.ratio = replay::figures::ratio(run, &base);
+            run.ratio = figures::ratio(run, &base);
         }
     }
     Ok(Comparison { schema_version: SCHEMA_VERSION, provenance, baseline, runs })
@@ -216,7 +220,8 @@ impl<'a> Setup<'a> {
                 let built = schedulers::build(scheduler).map_err(UsageError::from_display)?;
                 let is_bfq_of_ssds = built.entry.name == "bfq" && !built.settings.switch("rotational");
                 let host = Single::new(Stage::new(built.scheduler, *limits), drive);
-                let mut replayed = self.replay_on(host, start)?.0;
+                let (mut replayed, host) = self.replay_on(host, start)?;
+                replayed.run.rules = figures::rules(built.entry.rules, [host.stage().scheduler().sent_by_rule()]);
                 if is_bfq_of_ssds && model.is_rotational {
                     replayed.run.notes.push(BFQ_OF_SSDS.to_owned());
                 }
@@ -224,7 +229,9 @@ impl<'a> Setup<'a> {
             }
             Scheduling::Stack(stack) => {
                 let (mut replayed, built) = self.replay_on(stack.build(drive).watching(candidate.layer), start)?;
-                replayed.run.stack = Some(stack.figures(&built, replayed.fairness.unwrap_or_default()));
+                let figures = stack.figures(&built, replayed.fairness.unwrap_or_default());
+                replayed.run.rules.clone_from(&figures.layers[candidate.layer].rules);
+                replayed.run.stack = Some(figures);
                 Ok(replayed)
             }
         }

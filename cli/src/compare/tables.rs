@@ -2,8 +2,8 @@
 
 use traces::results::{ClassFigures, Comparison, Part, Run, Status};
 
-use super::answer;
 use super::details::{self, header_name};
+use super::{answer, rules};
 use crate::output::{Table, number, sentence};
 use crate::output_format::OutputFormat;
 use crate::units::{ABSENT, percentile, ratio, span, span_or_absent, supported, three_digits};
@@ -20,8 +20,17 @@ impl<'a> Column<'a> {
     }
 }
 
+/// What is printed beside the answer, the figures of each scheduler and those of each VM.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct More {
+    /// All figures and settings.
+    pub details: bool,
+    /// The requests that each rule of a scheduler sent.
+    pub rules: bool,
+}
+
 /// The whole comparison as text or Markdown. `stacks` names those before the drive, if there are any.
-pub fn render(comparison: &Comparison, stacks: &[String], format: OutputFormat, with_details: bool) -> String {
+pub fn render(comparison: &Comparison, stacks: &[String], format: OutputFormat, more: More) -> String {
     let gap = if format == OutputFormat::Markdown { "\n" } else { "" };
     let paragraph = |line: &str| sentence(line, format) + gap;
     let mut text: String = answer::lines(comparison).iter().map(|line| paragraph(line)).collect();
@@ -33,11 +42,14 @@ pub fn render(comparison: &Comparison, stacks: &[String], format: OutputFormat, 
     for line in marks(comparison) {
         text.push_str(&format!("\n{}", paragraph(&line)));
     }
-    if with_details {
+    if more.details {
         text.push_str(&details::render(comparison, format));
     }
+    if more.rules {
+        text.push_str(&format!("\n{}", rules::render(comparison, format)));
+    }
     text.push('\n');
-    text.push_str(&details::settings(comparison, stacks, format, with_details));
+    text.push_str(&details::settings(comparison, stacks, format, more.details));
     text
 }
 

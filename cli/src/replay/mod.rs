@@ -20,7 +20,7 @@ use replay::metrics::Class;
 use replay::observer::Completed;
 use replay::overload::{Overload, Verdict};
 use replay::sources::{MergedTraces, RecordedResponses, TimeWindow};
-use replay::{Metrics, Stage};
+use replay::{Metrics, Stage, figures};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use traces::origin::without_folders;
 use traces::results::live::{Ending, LiveFigures, RecordedTimes, ThrottleFigures};
@@ -274,6 +274,8 @@ impl Plan<'_> {
         // Every arrival is a little late on a device; the issue-time error says by how much.
         let late_is_known = true;
         run.notes.extend(ended.source.notes(late_is_known));
+        let entry = schedulers::registry::find(&self.scheduler.name);
+        run.rules = figures::rules(entry.map_or(&[][..], |entry| entry.rules), [&ended.sent_by_rule[..]]);
         run.live = Some(live);
         let read = ended.source.read();
         let traces: Vec<_> = self.vms.iter().zip(&read).map(|(vm, read)| vm.provenance(read)).collect();

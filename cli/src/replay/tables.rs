@@ -5,7 +5,7 @@ use replay::live::{BOUNDS, THROTTLE_BOUND};
 use traces::results::live::{Ending, LiveFigures, PunctualityFigures, ThrottleFigures, ThrottledService};
 use traces::results::{ClassFigures, Comparison, Run, SpanFigures};
 
-use crate::compare::tables;
+use crate::compare::tables::{self, More};
 use crate::output::{Table, sentence};
 use crate::output_format::OutputFormat;
 use crate::units::{ABSENT, percentile, ratio, span, span_or_absent};
@@ -24,7 +24,8 @@ pub fn render(comparison: &Comparison, format: OutputFormat, with_details: bool)
         text.push_str(&recorded_beside_replayed(run, live).render(format));
         text.push('\n');
     }
-    text.push_str(&tables::render(comparison, &[], format, with_details));
+    let more = More { details: with_details, rules: false };
+    text.push_str(&tables::render(comparison, &[], format, more));
     text
 }
 

@@ -94,6 +94,8 @@ pub struct LiveEnded<Src, Obs, Drv = ()> {
     pub failures: BTreeMap<Failure, u64>,
     /// Arrivals that had not completed at the end.
     pub unfinished: usize,
+    /// How many requests each rule of the scheduler has sent ([`Scheduler::sent_by_rule`]).
+    pub sent_by_rule: Vec<u64>,
     /// The source.
     pub source: Src,
     /// The observer, with its measurements.
@@ -105,8 +107,11 @@ pub struct LiveEnded<Src, Obs, Drv = ()> {
 impl<Src, Obs, Drv> LiveEnded<Src, Obs, Drv> {
     /// The drive, and the replay without it.
     pub fn split(self) -> (Drv, LiveEnded<Src, Obs>) {
-        let LiveEnded { end, punctuality, held_back, failures, unfinished, source, observer, drive } = self;
-        (drive, LiveEnded { end, punctuality, held_back, failures, unfinished, source, observer, drive: () })
+        let LiveEnded { end, punctuality, held_back, failures, unfinished, sent_by_rule, source, observer, drive } =
+            self;
+        let drive_is_apart =
+            LiveEnded { end, punctuality, held_back, failures, unfinished, sent_by_rule, source, observer, drive: () };
+        (drive, drive_is_apart)
     }
 }
 
@@ -207,6 +212,7 @@ impl<Src: Source, Sch: Scheduler, Drv: LiveDrive, Obs: Observer, Clk: Clock> Liv
             punctuality: source.punctuality,
             failures,
             unfinished,
+            sent_by_rule: host.stage().scheduler().sent_by_rule().to_vec(),
             source: source.source,
             observer,
             drive: host.drive,

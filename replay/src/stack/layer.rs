@@ -142,6 +142,11 @@ impl Layer {
         self.counts
     }
 
+    /// The schedulers of its stages so far.
+    pub fn schedulers(&self) -> impl Iterator<Item = &dyn Scheduler> {
+        self.stages.iter().map(|layer_stage| &**layer_stage.stage.scheduler() as &dyn Scheduler)
+    }
+
     /// Arrivals and parts of arrivals that have not completed.
     pub(super) fn outstanding(&self) -> usize {
         self.stages.iter().map(|layer_stage| layer_stage.stage.outstanding()).sum()

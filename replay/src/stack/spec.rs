@@ -371,10 +371,12 @@ impl StackSpec {
         let figures = |(spec, layer): (&LayerSpec, &Layer)| {
             let Counts { issued, switches, merged, flushes, to_drive, below, seek_sectors, hits } = layer.counts();
             let per_request = |sum: f64| (below.count > 0).then(|| sum / below.count as f64);
+            let rules = schedulers::registry::find(&spec.scheduler.name).map_or(&[][..], |entry| entry.rules);
             LayerFigures {
                 layer: spec.name.clone(),
                 scheduler: spec.scheduler.to_string(),
                 settings: spec.settings.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
+                rules: crate::figures::rules(rules, layer.schedulers().map(|scheduler| scheduler.sent_by_rule())),
                 requests: issued,
                 context_switches: switches,
                 merged,

@@ -2,6 +2,7 @@
 
 use traces::{Nanos, RequestId};
 
+use super::rules::EXPIRED;
 use super::{ASYNC, Anticipation, Anticipatory, SYNC};
 
 impl Anticipatory {
@@ -47,7 +48,7 @@ impl Anticipatory {
             chosen = self.classes[self.batch].next;
             if self.batch == SYNC && self.antic_expire > Nanos::ZERO {
                 if let Some(expired) = self.expired(SYNC) {
-                    self.decide(expired);
+                    self.decide(expired, EXPIRED);
                     return Some(expired);
                 }
                 if self.anticipates(chosen) {
@@ -63,7 +64,8 @@ impl Anticipatory {
             }
         }
         let chosen = chosen.or_else(|| self.change_batch(reads, writes))?;
-        let chosen = self.expired(self.batch).unwrap_or(chosen);
+        let expired = self.expired(self.batch);
+        let chosen = expired.unwrap_or(chosen);
         if self.old_batch_ends {
             if self.in_flight > 0 {
                 return None;
@@ -74,7 +76,7 @@ impl Anticipatory {
                 _ => self.batch_expires = self.now.saturating_add(self.batch_expire[ASYNC]),
             }
         }
-        self.decide(chosen);
+        self.decide(chosen, if expired.is_some() { EXPIRED } else { self.rule_of(chosen) });
         Some(chosen)
     }
 
@@ -88,6 +90,7 @@ impl Anticipatory {
             self.write_batch_idled = false;
         }
         self.batch = class;
+        self.begins_batch = true;
         self.classes[class].fifo_checked = self.now;
         self.classes[class].fifo.first()
     }

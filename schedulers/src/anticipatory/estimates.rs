@@ -13,6 +13,15 @@ const NEAR_TICKS: u64 = 20;
 /// Certainty, in the fixed point of the exit estimates.
 pub(super) const CERTAIN: u64 = 256;
 
+/// Why anticipation ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
+    /// A request is as good as the anticipated one.
+    AsGood,
+    /// There is no use in it any longer.
+    NoUse,
+}
+
 /// A mean of which each sample counts an eighth, and that begins at zero.
 #[derive(Debug, Default)]
 pub(super) struct DecayedTotal(u64);
@@ -38,6 +47,7 @@ fn lowered(probability: u64) -> u64 {
 impl Anticipatory {
     pub(super) fn anticipated_in_vain(&mut self) {
         self.anticipation = Anticipation::Finished;
+        self.was_in_vain = true;
         if let Some(process) = self.expected {
             if self.known[process].think.is_new() {
                 self.exit_probability = raised(self.exit_probability);
@@ -101,17 +111,16 @@ impl Anticipatory {
         expected > head.abs_diff(sector)
     }
 
-    /// Whether there is no use in anticipating any longer, or this request is as good as the anticipated one
-    /// (`as_can_break_anticipation`).
-    pub(super) fn ends_anticipation(&mut self, expected: usize, candidate: Option<RequestId>) -> bool {
+    /// Why anticipation ends with this request, if it does (`as_can_break_anticipation`).
+    pub(super) fn ends_anticipation(&mut self, expected: usize, candidate: Option<RequestId>) -> Option<End> {
         if candidate.is_some_and(|id| self.held[id].process == expected) {
-            return true;
+            return Some(End::AsGood);
         }
         if self.expected_since.is_some_and(|since| self.now.saturating_since(since) >= self.antic_expire) {
-            return true;
+            return Some(End::NoUse);
         }
         if self.known[expected].waiting + self.known[expected].decided > 0 {
-            return true;
+            return Some(End::NoUse);
         }
         let has_exited = self.has_exited(expected);
         let is_new = self.known[expected].think.is_new();
@@ -125,16 +134,17 @@ impl Anticipatory {
                 self.exit_alone = lowered(self.exit_alone);
             }
             self.learn(expected, id);
-            return true;
+            return Some(End::AsGood);
         }
-        if has_exited && self.exit_alone > CERTAIN / 2 {
-            return true;
-        }
-        if is_new {
-            return self.think_of_new.mean() > self.antic_expire.as_ns()
-                || self.exit_probability * self.exit_alone > CERTAIN / 2 * CERTAIN;
-        }
-        self.known[expected].think.mean() > self.antic_expire.as_ns()
+        let too_long = if has_exited && self.exit_alone > CERTAIN / 2 {
+            true
+        } else if is_new {
+            self.think_of_new.mean() > self.antic_expire.as_ns()
+                || self.exit_probability * self.exit_alone > CERTAIN / 2 * CERTAIN
+        } else {
+            self.known[expected].think.mean() > self.antic_expire.as_ns()
+        };
+        too_long.then_some(End::NoUse)
     }
 
     /// Whether to wait rather than send the candidate.
@@ -142,7 +152,7 @@ impl Anticipatory {
         let Some(expected) = self.expected.filter(|_| self.anticipation != Anticipation::Finished) else {
             return false;
         };
-        !self.ends_anticipation(expected, candidate)
+        self.ends_anticipation(expected, candidate).is_none()
     }
 
     pub(super) fn anticipate_from(&mut self, completion: Timestamp) {

@@ -21,11 +21,13 @@
 
 mod batches;
 mod estimates;
+mod rules;
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Nanos, Operation, Request, RequestId, Timestamp};
 
-use self::estimates::DecayedTotal;
+use self::estimates::{DecayedTotal, End};
+use self::rules::{ALIAS, NEW_BATCH, RULES};
 use crate::cost::AccessCost;
 use crate::decayed_mean::DecayedMean;
 use crate::elevator;
@@ -62,6 +64,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("presumed_exit", Unit::Time, "0ns", "silence after which a process counts as exited; 0ns: never")
             .within(0, DAY),
     ],
+    rules: RULES,
     build,
 };
 
@@ -90,6 +93,7 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         inserted: 0,
         in_flight: 0,
         batch: SYNC,
+        begins_batch: true,
         batch_expires: Timestamp::ZERO.saturating_add(batch_expire[SYNC]),
         old_batch_ends: false,
         awaits_first_sync: false,
@@ -97,12 +101,15 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         writes_left: 0,
         write_batch_idled: false,
         anticipation: Anticipation::Off,
+        anticipated: None,
+        was_in_vain: false,
         expected: None,
         expected_since: None,
         exit_probability: 0,
         exit_alone: 0,
         think_of_new: DecayedTotal::default(),
         seek_of_new: DecayedTotal::default(),
+        sent: [0; RULES.len()],
     })
 }
 
@@ -127,11 +134,21 @@ struct Held {
     end: u64,
     expires: Timestamp,
     operation: Operation,
+    /// The rule that has decided on it, once one has.
+    rule: usize,
 }
 
 impl Default for Held {
     fn default() -> Held {
-        Held { class: ASYNC, process: 0, sector: 0, end: 0, expires: Timestamp::ZERO, operation: Operation::Read }
+        Held {
+            class: ASYNC,
+            process: 0,
+            sector: 0,
+            end: 0,
+            expires: Timestamp::ZERO,
+            operation: Operation::Read,
+            rule: NEW_BATCH,
+        }
     }
 }
 
@@ -181,8 +198,9 @@ struct Anticipatory {
     inserted: u64,
     /// Requests decided on and not completed.
     in_flight: u64,
-    /// The class of the batch, and when it ends.
+    /// The class of the batch, whether none of it has gone yet, and when it ends.
     batch: usize,
+    begins_batch: bool,
     batch_expires: Timestamp,
     /// The batch has changed, and the requests in flight of the old one are to complete first.
     old_batch_ends: bool,
@@ -194,6 +212,9 @@ struct Anticipatory {
     /// The write batch was not contended, so its time says nothing.
     write_batch_idled: bool,
     anticipation: Anticipation,
+    /// Since the last decision: the request that has ended the anticipation, and whether its time has run out.
+    anticipated: Option<RequestId>,
+    was_in_vain: bool,
     /// The process whose sync request was decided on last, if no async was since.
     expected: Option<usize>,
     /// When a request of its completed since.
@@ -205,6 +226,7 @@ struct Anticipatory {
     /// Think time (ns) and seek distance (sectors) after a process's first request.
     think_of_new: DecayedTotal,
     seek_of_new: DecayedTotal,
+    sent: [u64; RULES.len()],
 }
 
 impl Anticipatory {
@@ -243,7 +265,7 @@ impl Anticipatory {
     fn sort_in(&mut self, id: RequestId) {
         let Held { class, sector, .. } = self.held[id];
         if let Some(alias) = self.classes[class].sorted.at_or_after(sector).filter(|entry| entry.key == sector) {
-            self.decide(alias.id());
+            self.decide(alias.id(), ALIAS);
             self.dispatch_queue.push_back(alias.id());
         }
         self.classes[class].sorted.insert(id, sector, self.inserted);
@@ -255,15 +277,19 @@ impl Anticipatory {
         if self.classes[class].next == Some(id) {
             self.classes[class].next = self.next_after(id);
         }
+        self.anticipated = self.anticipated.filter(|&anticipated| anticipated != id);
         self.classes[class].sorted.remove(id);
         self.classes[class].fifo.remove(id);
         self.known[process].waiting -= 1;
     }
 
-    /// A waiting request is the one to go (`as_move_to_dispatch`).
-    fn decide(&mut self, id: RequestId) {
+    /// A waiting request is the one to go, by a rule (`as_move_to_dispatch`).
+    fn decide(&mut self, id: RequestId, rule: usize) {
         let Held { class, process, end, .. } = self.held[id];
+        self.held[id].rule = rule;
         self.anticipation = Anticipation::Off;
+        (self.anticipated, self.was_in_vain) = (None, false);
+        self.begins_batch &= rule == ALIAS;
         self.classes[class].last_sector = end;
         self.expected = (class == SYNC).then_some(process);
         self.expected_since = None;
@@ -278,7 +304,9 @@ impl Anticipatory {
 
     /// A decided request goes to the device.
     fn activate(&mut self, id: RequestId) -> Dispatch {
-        self.known[self.held[id].process].decided -= 1;
+        let Held { process, rule, .. } = self.held[id];
+        self.known[process].decided -= 1;
+        self.sent[rule] += 1;
         Dispatch::Send(id)
     }
 }
@@ -293,7 +321,8 @@ impl Scheduler for Anticipatory {
         let class = if request.is_sync() { SYNC } else { ASYNC };
         let (sector, end) = (request.lba.sector(), request.end().sector());
         let expires = now.saturating_add(self.fifo_expire[class]);
-        self.held.set(id, Held { class, process, sector, end, expires, operation: request.operation });
+        let (operation, rule) = (request.operation, NEW_BATCH);
+        self.held.set(id, Held { class, process, sector, end, expires, operation, rule });
         self.known[process].last_heard_of = now;
         self.learn(process, id);
         self.known[process].waiting += 1;
@@ -301,9 +330,10 @@ impl Scheduler for Anticipatory {
         self.classes[class].fifo.push_back(id);
         self.classes[class].next = self.better(class, Some(id), self.classes[class].next);
         if let Some(expected) = self.expected.filter(|_| self.is_anticipating())
-            && self.ends_anticipation(expected, Some(id))
+            && let Some(end) = self.ends_anticipation(expected, Some(id))
         {
             self.anticipation = Anticipation::Finished;
+            self.anticipated = (end == End::AsGood).then_some(id);
         }
     }
 
@@ -409,5 +439,9 @@ impl Scheduler for Anticipatory {
 
     fn waiting(&self) -> usize {
         self.classes.iter().map(|class| class.sorted.len()).sum::<usize>() + self.dispatch_queue.len()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

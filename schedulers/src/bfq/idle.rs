@@ -6,6 +6,7 @@ use traces::{Nanos, Timestamp};
 use super::Bfq;
 use super::entity::Class;
 use super::ids::QueueId;
+use super::rules::IDLED;
 
 /// The longest idling for a seeky queue (`BFQ_MIN_TT`). A device that is without requests for less is not idle.
 pub(super) const THINK_TIME_MIN: Nanos = Nanos::from_ms(2);
@@ -86,6 +87,7 @@ impl Bfq {
             span = span.max(RAISED_IDLE_MIN);
         }
         self.queues[queue].turn.wait_request = true;
+        self.queues[queue].turn.rule = IDLED;
         self.idling = Idling { until: Some(self.clock.now + span), started: self.clock.now };
     }
 

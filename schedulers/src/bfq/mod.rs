@@ -49,6 +49,7 @@ mod queue;
 mod raise;
 mod rate;
 mod requests;
+mod rules;
 mod select;
 mod service;
 mod shares;
@@ -78,6 +79,7 @@ use inject::Measurement;
 use processes::{Groups, Processes, Queues};
 use rate::PeakRate;
 use requests::{Place, Requests, Waiting};
+use rules::{NEW_TURN, RULES};
 use service::Service;
 use tunables::Tunables;
 
@@ -87,6 +89,7 @@ pub const ENTRY: Entry = Entry {
     summary: "budget fair queueing: weights of processes and VMs, low latency, idling (Linux)",
     origin: "Linux 6.18 block/bfq-iosched.c, bfq-wf2q.c; Valente and Avanzini, MST 2015",
     tunables: tunables::TUNABLES,
+    rules: RULES,
     build,
 };
 
@@ -134,6 +137,7 @@ struct Bfq {
     last_completed: Option<QueueId>,
     /// After the last completion the device was idle and nothing was waited for (`bfq_schedule_dispatch`).
     calls_for_dispatch: bool,
+    sent: [u64; RULES.len()],
 }
 
 impl Bfq {
@@ -159,6 +163,7 @@ impl Bfq {
             burst: Burst::default(),
             last_completed: None,
             calls_for_dispatch: false,
+            sent: [0; RULES.len()],
             clock,
             tunables,
         }
@@ -177,6 +182,7 @@ impl Bfq {
         self.dispatch_list.remove(id);
         let request = self.requests.get_mut(id);
         request.place = Place::Sent;
+        self.sent[request.rule] += 1;
         self.queues[request.queue].dispatched += 1;
         self.load.in_flight += 1;
     }
@@ -186,8 +192,8 @@ impl Bfq {
         self.idling.until.map_or(Dispatch::Idle, Dispatch::WaitUntil)
     }
 
-    /// A request came back: it goes before all others and is not put into a queue again.
-    fn list(&mut self, id: RequestId, request: &Request) {
+    /// A request that this rule has chosen came back: it goes before all others and is not put into a queue again.
+    fn list(&mut self, id: RequestId, request: &Request, rule: usize) {
         let sync = request.is_sync();
         let process = self.process_of(request);
         let queue = match self.processes[process].queues[usize::from(sync)] {
@@ -202,6 +208,7 @@ impl Bfq {
         self.processes[process].requests += 1;
         self.queues[queue].allocated += 1;
         self.requests.add(id, Place::Listed, queue, process, request);
+        self.requests.get_mut(id).rule = rule;
         self.dispatch_list.push_front(id);
     }
 
@@ -304,10 +311,11 @@ impl Scheduler for Bfq {
     /// wait.
     fn requeue(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         self.advance(now);
+        let rule = self.requests.known(id).map_or(NEW_TURN, |request| request.rule);
         if self.is_in_flight(id) {
             self.finish(id);
         }
-        self.list(id, request);
+        self.list(id, request, rule);
     }
 
     /// A request is merged only within a queue, and so never a sync request into an async one
@@ -363,5 +371,9 @@ impl Scheduler for Bfq {
 
     fn waiting(&self) -> usize {
         self.load.waiting as usize + self.dispatch_list.len()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
     }
 }

@@ -11,6 +11,7 @@ use super::ids::{EntityId, ProcessId, QueueId};
 use super::inject::InjectionLimit;
 use super::raise::{Raising, SoftRealTime};
 use super::requests::Fifo;
+use super::rules::NEW_TURN;
 use super::waker::Wakers;
 
 /// Index of the async requests in arrays by kind.
@@ -31,6 +32,10 @@ pub(super) struct Turn {
     pub(super) wait_request: bool,
     /// Expired while empty: the next request may recover the missed service (`non_blocking_wait_rq`).
     pub(super) non_blocking_wait: bool,
+    /// The rule by which its next request goes, unless that has expired.
+    pub(super) rule: usize,
+    /// The request that was chosen to be next because it had expired.
+    pub(super) expired: Option<RequestId>,
 }
 
 /// The period since the queue last began to have requests.
@@ -129,6 +134,8 @@ impl Queue {
                 fifo_checked: false,
                 wait_request: false,
                 non_blocking_wait: false,
+                rule: NEW_TURN,
+                expired: None,
             },
             backlog: Backlog { since: Jiffy::ZERO, service: 0, first_service: Jiffy::ZERO },
             seeks: Seeks::new(),

@@ -6,6 +6,7 @@ use traces::{Flags, Operation, Request, RequestId, Timestamp};
 use crate::order::Order;
 
 use super::ids::{Id, ProcessId, QueueId, Table};
+use super::rules::NEW_TURN;
 
 /// The bits of a sector that the order distinguishes: 8 PiB. Requests beyond it are ordered by age.
 const SECTOR_BITS: u32 = 44;
@@ -34,6 +35,8 @@ pub(super) struct Waiting {
     pub(super) sync: bool,
     pub(super) meta: bool,
     pub(super) operation: Operation,
+    /// The rule that has chosen the request, once one has.
+    pub(super) rule: usize,
     /// When the request has waited too long (`fifo_time`).
     pub(super) expires: Timestamp,
     /// The neighbours by age.
@@ -104,6 +107,7 @@ impl Requests {
             sync: request.is_sync(),
             meta: request.flags.contains(Flags::META),
             operation: request.operation,
+            rule: NEW_TURN,
             expires: Timestamp::ZERO,
             before: None,
             after: None,

@@ -11,6 +11,7 @@ use super::expire::{IdleTime, Reason};
 use super::ids::QueueId;
 use super::queue::ASYNC;
 use super::requests::{Place, Waiting};
+use super::rules::NEW_TURN;
 
 impl Bfq {
     /// The time is `now`. If the idle timer expired before, its effect is made up for: the caller need not have called
@@ -96,6 +97,7 @@ impl Bfq {
         let next = if self.load.busy_total() == 0 { None } else { self.service.take_next(&self.clock) };
         if let Some(queue) = next {
             self.queues[queue].turn.fifo_checked = false;
+            self.queues[queue].turn.rule = NEW_TURN;
             self.budgets.assign();
             self.extend_soft_rt(queue);
             self.start_turn(queue);
@@ -111,6 +113,9 @@ impl Bfq {
         let charge = self.charge(queue, &request);
         self.account_service(queue, charge);
         let served = self.is_in_service(queue);
+        let rule = self.rule_of_next(queue, id, served);
+        self.requests.get_mut(id).rule = rule;
+        self.sent[rule] += 1;
         if served {
             self.observe_measured_dispatch(id);
         }
@@ -135,7 +140,9 @@ impl Bfq {
             return None;
         }
         let oldest = self.requests.oldest(&self.queues[queue].fifo)?;
-        (oldest != last && self.clock.now >= self.requests.get(oldest).expires).then_some(oldest)
+        let expired = (oldest != last && self.clock.now >= self.requests.get(oldest).expires).then_some(oldest);
+        self.queues[queue].turn.expired = expired;
+        expired
     }
 
     /// The request that follows `last`, which is still in its queue (`bfq_find_next_rq`).
@@ -156,6 +163,7 @@ impl Bfq {
             self.next_request_changed(queue);
         }
         let state = &mut self.queues[queue];
+        state.turn.expired = state.turn.expired.filter(|&expired| expired != id);
         self.requests.unlink(&mut state.fifo, id);
         state.queued[usize::from(sync)] -= 1;
         self.load.waiting -= 1;

@@ -5,6 +5,7 @@ use traces::{Priority, Request, RequestId};
 use super::Cfq;
 use super::idle::SEEKY_2_6_30;
 use super::queue::{ASYNC_QUEUES, Class, Kind, Process, Queue, ThinkTime, async_queue, class_and_level};
+use super::rules::{ALIAS, NEW_SLICE};
 use super::waiting::Held;
 
 /// A seek further than this many sectors is one (3.5, `CFQQ_SEEK_THR`).
@@ -39,6 +40,7 @@ impl Cfq {
             sync,
             meta: request.flags.contains(traces::Flags::META),
             noidle: sync && is_write && self.set.noidle_writes,
+            rule: NEW_SLICE,
         };
         self.held.set(id, held);
         self.queues[number].requests += 1;
@@ -59,6 +61,7 @@ impl Cfq {
             return;
         }
         if let Some(alias) = self.queues[number].waiting.at(sector) {
+            self.held[alias].rule = ALIAS;
             self.decide(alias);
             self.dispatch_queue.push_back(alias);
         }
@@ -325,5 +328,6 @@ impl Cfq {
         }
         self.queue_up_first(number);
         self.queues[number].slice_is_new = true;
+        self.preempting = Some(number);
     }
 }

@@ -62,6 +62,7 @@ impl Cfq {
         let Some(active) = self.active else { return };
         let is_3_5 = self.is_3_5();
         let queue = &mut self.queues[active];
+        self.has_idled &= !queue.waiting.is_empty();
         if queue.must_dispatch {
             return;
         }
@@ -98,6 +99,7 @@ impl Cfq {
         let wait = if self.is_3_5() { self.idle_wait_3_5(active) } else { self.idle_wait_2_6_30(active) };
         if let Some(wait) = wait {
             self.queues[active].awaited = true;
+            self.has_idled = true;
             self.idle_until = Some(self.now.saturating_add(Nanos::from_ns(wait)));
         }
     }

@@ -9,6 +9,7 @@
 //! - `select`: the queue to serve, and how many of its requests may be below at once.
 //! - `slice`: the length of a slice, its remainder, and the time that it counts.
 //! - `service`: the order of the queues, and the next request of a queue.
+//! - `rules`: the rules that send a request, which are counted.
 //! - `idle`: when to wait for a process or a group, and the guess whether the device queues.
 //! - `arrive`: the effects of a new request; preemption.
 //! - `cooperate`: processes that work in the same place take turns (2.6.30) or share a queue (3.5).
@@ -46,6 +47,7 @@ mod cooperate;
 mod group;
 mod idle;
 mod queue;
+mod rules;
 mod select;
 mod service;
 mod slice;
@@ -58,6 +60,7 @@ use traces::{Request, RequestId, Timestamp};
 use self::group::{Group, Workload};
 use self::idle::Queueing;
 use self::queue::{ASYNC_QUEUES, LEVELS, Process, Queue};
+use self::rules::{IDLED, NEW_SLICE, RULES};
 use self::tunables::{Parameters, TUNABLES_2_6_30, TUNABLES_3_5, Version};
 use self::waiting::Held;
 use crate::cost::AccessCost;
@@ -74,6 +77,7 @@ pub const ENTRY: Entry = Entry {
     summary: "time slices for each process in turn; waits for a process's next request (Linux)",
     origin: "Linux 2.6.30 block/cfq-iosched.c",
     tunables: TUNABLES_2_6_30,
+    rules: RULES,
     build: |settings: &Settings| Box::new(Cfq::new(Parameters::of_2_6_30(settings))),
 };
 
@@ -83,6 +87,7 @@ pub const ENTRY_3_5: Entry = Entry {
     summary: "cfq with a group per VM; groups share the device by weight (Linux)",
     origin: "Linux 3.5 block/cfq-iosched.c with CONFIG_CFQ_GROUP_IOSCHED",
     tunables: TUNABLES_3_5,
+    rules: RULES.split_at(IDLED).1,
     build: |settings: &Settings| Box::new(Cfq::new(Parameters::of_3_5(settings))),
 };
 
@@ -121,6 +126,12 @@ struct Cfq {
     active_process: Option<usize>,
     /// Until when the device idles for the active queue.
     idle_until: Option<Timestamp>,
+    /// The device has idled for the active queue's next request, and not in vain so far.
+    has_idled: bool,
+    /// The rule of the first request of the active queue's slice, unless that has expired.
+    slice_rule: usize,
+    /// The queue that has last preempted another and has not become active yet.
+    preempting: Option<usize>,
     /// Busy queues; of the real-time class; sync.
     busy: u64,
     busy_real_time: u64,
@@ -133,6 +144,7 @@ struct Cfq {
     last_position: u64,
     /// When a sync request last completed after its expiry (3.5).
     last_delayed_sync: Option<Timestamp>,
+    sent: [u64; RULES.len()],
 }
 
 impl Cfq {
@@ -161,6 +173,9 @@ impl Cfq {
             active: None,
             active_process: None,
             idle_until: None,
+            has_idled: false,
+            slice_rule: NEW_SLICE,
+            preempting: None,
             busy: 0,
             busy_real_time: 0,
             busy_sync: 0,
@@ -169,6 +184,7 @@ impl Cfq {
             queueing,
             last_position: 0,
             last_delayed_sync: None,
+            sent: [0; RULES.len()],
         }
     }
 
@@ -180,7 +196,9 @@ impl Cfq {
     /// A decided request goes to the device (`cfq_activate_request`).
     fn activate(&mut self, id: RequestId) -> Dispatch {
         self.in_driver += 1;
-        self.last_position = self.held[id].end;
+        let Held { end, rule, .. } = self.held[id];
+        self.last_position = end;
+        self.sent[rule] += 1;
         Dispatch::Send(id)
     }
 }
@@ -209,10 +227,12 @@ impl Scheduler for Cfq {
         let Some(queue) = self.select_queue().filter(|&queue| self.may_dispatch(queue)) else {
             return self.idle_until.map_or(Dispatch::Idle, Dispatch::WaitUntil);
         };
-        let Some(id) = self.expired(queue).or(self.queues[queue].next) else { return Dispatch::Idle };
+        let expired = self.expired(queue);
+        let Some(id) = expired.or(self.queues[queue].next) else { return Dispatch::Idle };
         if !capacity.admits(self.held[id].operation) {
             return Dispatch::Idle;
         }
+        self.held[id].rule = self.rule_of_next(queue, expired.is_some());
         self.send_from(queue, id);
         self.activate(id)
     }
@@ -260,5 +280,9 @@ impl Scheduler for Cfq {
 
     fn waiting(&self) -> usize {
         self.queued + self.dispatch_queue.len()
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        if self.is_3_5() { &self.sent[IDLED..] } else { &self.sent }
     }
 }

@@ -37,13 +37,14 @@ impl Cfq {
                 self.end_slice(false);
             }
         }
-        if successor.is_none() {
+        let takes_over = successor.is_some();
+        if !takes_over {
             successor = self.first_in_any_tree();
             if let Some(first) = successor {
                 self.queues[first].cooperates = false;
             }
         }
-        self.activate_queue(successor);
+        self.activate_queue(successor, takes_over);
         successor
     }
 
@@ -63,10 +64,11 @@ impl Cfq {
             }
             self.end_slice(false);
         }
-        if successor.is_none() {
+        let takes_over = successor.is_some();
+        if !takes_over {
             successor = self.choose_group().and_then(|group| self.first_in(group, self.workload.tree()));
         }
-        self.activate_queue(successor);
+        self.activate_queue(successor, takes_over);
         successor
     }
 

@@ -2,6 +2,7 @@
 
 use super::Cfq;
 use super::queue::Class;
+use super::rules::{COOPERATOR, NEW_SLICE, PREEMPTION};
 
 /// One tick of HZ = 1000; ns.
 pub(super) const TICK: u64 = 1_000_000;
@@ -38,8 +39,8 @@ impl Cfq {
         scaled(slice, group_slice, expected).max(low)
     }
 
-    /// A queue becomes the active one, or none does.
-    pub(super) fn activate_queue(&mut self, number: Option<usize>) {
+    /// A queue becomes the active one, or none does; whether it `takes_over` from a queue that works close by.
+    pub(super) fn activate_queue(&mut self, number: Option<usize>, takes_over: bool) {
         if let Some(number) = number {
             let queue = &mut self.queues[number];
             queue.active_since = self.now;
@@ -51,6 +52,12 @@ impl Cfq {
             queue.must_dispatch = false;
             queue.fifo_was_checked = false;
             self.idle_until = None;
+            let preempts = self.preempting.take() == Some(number);
+            self.slice_rule = match (takes_over, preempts) {
+                (true, _) => COOPERATOR,
+                (false, true) => PREEMPTION,
+                (false, false) => NEW_SLICE,
+            };
         }
         self.active = number;
     }
@@ -69,6 +76,7 @@ impl Cfq {
     /// turn.
     pub(super) fn end_slice(&mut self, keeps_rest: bool) {
         let Some(number) = self.active else { return };
+        self.has_idled = false;
         if std::mem::take(&mut self.queues[number].awaited) {
             self.idle_until = None;
         }

@@ -2,6 +2,7 @@
 
 use traces::{Operation, RequestId, Timestamp};
 
+use super::rules::NEW_SLICE;
 use crate::id_list::IdList;
 use crate::order::Order;
 
@@ -21,6 +22,8 @@ pub(super) struct Held {
     pub(super) sync: bool,
     pub(super) meta: bool,
     pub(super) noidle: bool,
+    /// The rule that has chosen it, once one has.
+    pub(super) rule: usize,
 }
 
 impl Default for Held {
@@ -36,6 +39,7 @@ impl Default for Held {
             sync: false,
             meta: false,
             noidle: false,
+            rule: NEW_SLICE,
         }
     }
 }

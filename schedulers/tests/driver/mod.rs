@@ -2,11 +2,12 @@
 //! last, and a clock in milliseconds.
 #![allow(dead_code, reason = "every test uses a part of it")]
 
-use schedulers::{Capacity, Dispatch, DistanceCost, Scheduler, build};
+use schedulers::{Capacity, Dispatch, DistanceCost, RuleInfo, Scheduler, build};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 pub(crate) struct Driver {
     pub(crate) scheduler: Box<dyn Scheduler>,
+    rules: &'static [RuleInfo],
     pub(crate) cost: DistanceCost,
     pub(crate) now: Timestamp,
     pub(crate) capacity: Capacity,
@@ -22,13 +23,15 @@ pub(crate) fn ms(ms: u64) -> Timestamp {
 
 impl Driver {
     pub(crate) fn new(spec: &str) -> Driver {
-        let scheduler = build(&spec.parse().expect("a spec")).expect("a scheduler").scheduler;
-        Driver::with(scheduler)
-    }
-
-    pub(crate) fn with(scheduler: Box<dyn Scheduler>) -> Driver {
-        let cost = DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1_000_000) };
-        Driver { scheduler, cost, now: Timestamp::ZERO, capacity: Capacity::UNLIMITED, requests: Vec::new() }
+        let built = build(&spec.parse().expect("a spec")).expect("a scheduler");
+        Driver {
+            scheduler: built.scheduler,
+            rules: built.entry.rules,
+            cost: DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1_000_000) },
+            now: Timestamp::ZERO,
+            capacity: Capacity::UNLIMITED,
+            requests: Vec::new(),
+        }
     }
 
     pub(crate) fn at(&mut self, head: u64) -> &mut Self {
@@ -93,6 +96,13 @@ impl Driver {
             self.cost.position = self.requests[id.index()].end();
         }
         choice
+    }
+
+    /// The rules that have sent requests, with how many each has.
+    pub(crate) fn sent_by_rule(&self) -> Vec<(&'static str, u64)> {
+        let counts = self.scheduler.sent_by_rule();
+        assert_eq!(counts.len(), self.rules.len());
+        self.rules.iter().map(|rule| rule.name).zip(counts.iter().copied()).filter(|&(_, count)| count > 0).collect()
     }
 
     /// The id of the one request that goes now.

@@ -196,6 +196,10 @@ pub struct Run {
     pub other: ClassFigures,
     /// Queues, over all classes.
     pub queue: QueueFigures,
+    /// The rules of the scheduler, in the order in which it tries them; none if it has only one. With a stack, those of
+    /// the layer whose scheduler is compared, and else of the last layer.
+    #[serde(default)]
+    pub rules: Vec<RuleFigures>,
     /// The same per VM, if asked for.
     pub vms: Vec<VmFigures>,
     /// The layers that the requests went through, if there was more than one.
@@ -208,6 +212,17 @@ pub struct Run {
     pub ratio: Option<Ratio>,
     /// Anything a reader of the figures should know.
     pub notes: Vec<String>,
+}
+
+/// How many requests a rule of a scheduler has sent.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct RuleFigures {
+    /// Its name, as `iocast list schedulers` explains it.
+    pub name: String,
+    /// Requests that it has sent; 0 if it never ran.
+    pub requests: u64,
+    /// Its share of the requests that the scheduler has sent; absent if there are none.
+    pub share: Option<f64>,
 }
 
 /// One VM's share of a run.

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
-use super::Moments;
+use super::{Moments, RuleFigures};
 use crate::error::WriteError;
 use crate::formats::parquet::TableWriter;
 use crate::units::{Nanos, Timestamp};
@@ -30,6 +30,9 @@ pub struct LayerFigures {
     pub scheduler: String,
     /// Every setting of the layer, as one would write it.
     pub settings: BTreeMap<String, String>,
+    /// The rules of its scheduler, over all its stages, in the order in which they are tried; none if it has only one.
+    #[serde(default)]
+    pub rules: Vec<RuleFigures>,
     /// Requests sent on, without flushes.
     pub requests: u64,
     /// How many of them were from another VM than the one before (Kim et al. 2015, Fig. 7).
