@@ -13,6 +13,7 @@ pub mod estimate;
 pub mod geist2010;
 pub mod kim2015;
 pub mod ranking;
+pub mod rules;
 
 /// A paper whose results are regenerated.
 pub struct Paper {

@@ -12,7 +12,7 @@ mod replayed;
 
 use std::sync::atomic::AtomicU64;
 
-use crate::{Paper, ReproduceError};
+use crate::{Paper, ReproduceError, rules};
 use traces::Record;
 use traces::results::SCHEMA_VERSION;
 use traces::results::reproduction::{Alternative, Choice, Claim, Reproduction, Source};
@@ -20,7 +20,7 @@ use traces::spec::SpecError;
 
 pub use self::own::{PAIRS, Run, VMS};
 use self::queues::Queues;
-use self::replayed::Environment;
+use self::replayed::{Environment, Replayed};
 use predictors::casale;
 use predictors::predictor::{PredictError, Predictor};
 
@@ -63,12 +63,12 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
         figures: Vec::new(),
         statements: formula::statements(formula.misprints),
     };
-    let (runs, records) = replayed::runs(&Environment::FROZEN, seeds, done)?;
+    let Replayed { runs, records, rules } = replayed::runs(&Environment::FROZEN, seeds, done)?;
     if alternatives {
         let few = &seeds[..seeds.len().min(SEEDS_OF_ALTERNATIVES)];
         reproduction.alternatives.extend(alternative("as chosen", "on the same seed", &runs[..few.len()], &records));
         for (name, value, environment) in Environment::alternatives() {
-            let (runs, records) = replayed::runs(&environment, few, done)?;
+            let Replayed { runs, records, .. } = replayed::runs(&environment, few, done)?;
             reproduction.alternatives.extend(alternative(name, value, &runs, &records));
         }
     }
@@ -76,6 +76,7 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
         Ok(()) => {}
         Err(error) => reproduction.statements.push(format!("No tables of replayed VMs: {error}.")),
     }
+    reproduction.cells.extend(rules::cells("rules of the guests' cfq", "web and mail together", &[&rules]));
     Ok(reproduction)
 }
 

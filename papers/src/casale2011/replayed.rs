@@ -6,7 +6,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use crate::ReproduceError;
 use rayon::prelude::*;
 use replay::Engine;
-use replay::stack::StackSpec;
+use replay::stack::{Layer, StackSpec};
+use traces::results::RuleFigures;
 use traces::results::isolation::IsolationProfile;
 use traces::results::reproduction::Choice;
 use traces::{Lba, Nanos, Record, Sectors, Timestamp};
@@ -100,17 +101,23 @@ pub(super) fn choices() -> Vec<Choice> {
 struct Group {
     profiles: Vec<IsolationProfile>,
     records: Vec<Record>,
+    rules: Vec<RuleFigures>,
 }
 
-/// Replays one run for each seed. Also returns all requests of web and mail together in the first.
+/// The runs of all seeds, and of the first run of web and mail together what is shown beside.
+pub(super) struct Replayed {
+    pub(super) runs: Vec<Run>,
+    /// All requests at the storage.
+    pub(super) records: Vec<Record>,
+    /// What each rule of the guests' scheduler sent.
+    pub(super) rules: Vec<RuleFigures>,
+}
+
+/// Replays one run for each seed.
 ///
 /// # Errors
 /// An invalid part.
-pub(super) fn runs(
-    environment: &Environment,
-    all_seeds: &[u64],
-    done: &AtomicU64,
-) -> Result<(Vec<Run>, Vec<Record>), ReproduceError> {
+pub(super) fn runs(environment: &Environment, all_seeds: &[u64], done: &AtomicU64) -> Result<Replayed, ReproduceError> {
     let members = |group: usize| match group.checked_sub(VMS.len()) {
         Some(pair) => PAIRS[pair].to_vec(),
         None => vec![group],
@@ -124,7 +131,9 @@ pub(super) fn runs(
         ran
     };
     let mut ran: Vec<Group> = jobs.par_iter().map(job).collect::<Result<_, ReproduceError>>()?;
-    let records = ran.get_mut(VMS.len() + SHOWN).map(|group| std::mem::take(&mut group.records));
+    let shown = ran.get_mut(VMS.len() + SHOWN);
+    let (records, rules) =
+        shown.map(|group| (std::mem::take(&mut group.records), std::mem::take(&mut group.rules))).unwrap_or_default();
     let run = |groups: &[Group]| {
         let (alone, together) = groups.split_at(VMS.len());
         Run {
@@ -132,7 +141,7 @@ pub(super) fn runs(
             together: together.iter().map(|group| [group.profiles[0].clone(), group.profiles[1].clone()]).collect(),
         }
     };
-    Ok((ran.chunks(GROUPS).map(run).collect(), records.unwrap_or_default()))
+    Ok(Replayed { runs: ran.chunks(GROUPS).map(run).collect(), records, rules })
 }
 
 fn run(environment: &Environment, seed: u64, members: &[usize], shown: bool) -> Result<Group, ReproduceError> {
@@ -160,11 +169,16 @@ fn run(environment: &Environment, seed: u64, members: &[usize], shown: bool) -> 
         guests.push(Guest { name: guest.name.clone(), place: places[index], files, journal, memory, programs });
     }
     let until = Until { requests: None, time: Some(Timestamp::ZERO + SPAN) };
-    let stack = StackSpec::of(environment.stack)?.build(drive);
+    let stack = StackSpec::of(environment.stack)?;
+    let guests_rules =
+        stack.layers.first().map(|layer| schedulers::registry::find(&layer.scheduler.name)).transpose()?;
+    let stack = stack.build(drive);
     let ended = Engine::on(Guests::new(guests, until), stack, Tap::at_drive(members.len())).run()?;
+    let sent = ended.host.layers().iter().take(1).flat_map(Layer::schedulers).map(|scheduler| scheduler.sent_by_rule());
+    let rules = replay::figures::rules(guests_rules.map_or(&[], |entry| entry.rules), sent);
     let tap = ended.observer;
     let records = if shown { tap.between(Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN) } else { Vec::new() };
     let names = members.iter().map(|&member| VMS[member].to_owned());
     let ran = tap.ran(names, Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN, capacity);
-    Ok(Group { profiles: ran.into_iter().map(|ran| ran.profile).collect(), records })
+    Ok(Group { profiles: ran.into_iter().map(|ran| ran.profile).collect(), records, rules })
 }

@@ -4,6 +4,7 @@
 //! in C-SCAN order, so that neither its table nor its busdriver delay has a part in Tables 2 and 3. Fewer processes,
 //! longer sleeps or a longer READDELAY let them run. The drive is that of the real system, with `O_DIRECT`.
 
+use traces::results::RuleFigures;
 use traces::results::reproduction::Cell;
 use traces::spec::Spec;
 use traces::statistics::mean_and_half_width;
@@ -12,6 +13,7 @@ use super::choices::Choices;
 use super::run::{GEOMETRY, Measured, PROCESSES, Prepared, Setting, System, run_on};
 use crate::ReproduceError;
 use crate::estimate::cell;
+use crate::rules;
 
 /// Captured requests of a run.
 const REQUESTS: u64 = 10_000;
@@ -100,6 +102,10 @@ pub fn cells(seeds: &[Parts]) -> Vec<Cell> {
                 cells.push(cell([table, of_load.name, name], unit, None, &values, false));
             }
         }
+    }
+    for (load, of_load) in LOADS.iter().enumerate() {
+        let runs: Vec<&[RuleFigures]> = seeds.iter().map(|runs| &*runs[load][PARTS.len() - 1].rules).collect();
+        cells.extend(rules::cells("rules of CATS by load", of_load.name, &runs));
     }
     cells
 }

@@ -1,5 +1,6 @@
 //! Tables 2 and 3 of Geist et al. 2010 and the shadow cache, from the runs of all seeds: cells, errors, bars and ranks.
 
+use traces::results::RuleFigures;
 use traces::results::reproduction::{Alternative, Bar, Cell, Claim, Evidence, GroupError, Rank};
 use traces::statistics::mean_and_half_width;
 
@@ -9,6 +10,7 @@ use super::run::{Measured, System};
 use super::{Runs, SYSTEMS};
 use crate::estimate::{cell, group_error};
 use crate::ranking::Ranking;
+use crate::rules;
 
 /// The tables: number, and the paper's columns by system.
 pub(super) const TABLES: [(&str, [Columns; 2]); 2] = [("2", TABLE_2), ("3", TABLE_3)];
@@ -75,6 +77,15 @@ pub fn cells(seeds: &[Runs]) -> Vec<Cell> {
         }
     }
     cells.extend(shadow_cache(seeds, "shadow cache", Evidence::Fitted));
+    for (index, scheduler) in SCHEDULERS.iter().enumerate() {
+        for (table, (number, _)) in TABLES.iter().enumerate() {
+            for (system, (_, word)) in SYSTEMS.iter().enumerate() {
+                let runs: Vec<&[RuleFigures]> = seeds.iter().map(|runs| &*runs[table][system][index].rules).collect();
+                let column = format!("Table {number}, {word}");
+                cells.extend(rules::cells(&format!("rules of {scheduler}"), &column, &runs));
+            }
+        }
+    }
     cells
 }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use drive_models::DriveModel;
 use schedulers::Scheduler;
 use schedulers::shadow_cache::{ShadowCache, Span};
+use traces::results::RuleFigures;
 use traces::spec::{Spec, Unit};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
@@ -57,6 +58,8 @@ pub struct Measured {
     pub recall_and_precision: [f64; 2],
     /// The share of requests marked as hits that the shadow cache predicted, which is the paper's count.
     pub recall_of_marked: f64,
+    /// What each rule of the scheduler sent.
+    pub rules: Vec<RuleFigures>,
 }
 
 impl Measured {
@@ -130,6 +133,7 @@ impl Capture {
             hits: share(self.hits, self.served),
             recall_and_precision: [share(self.right, self.hits), share(self.right, self.predictions)],
             recall_of_marked: share(self.marked_and_predicted, self.marked),
+            rules: Vec::new(),
         }
     }
 }
@@ -278,7 +282,10 @@ pub fn run(prepared: &Prepared, setup: &Setup, direct: bool, seed: u64) -> Resul
 /// An invalid scheduler.
 pub fn run_on<D: DriveModel>(setting: &Setting, scheduler: &Spec, drive: D) -> Result<Measured, ReproduceError> {
     let Parts { source, stage, capture } = Parts::new(setting, scheduler)?;
-    Ok(Engine::new(source, stage, drive, capture).run()?.observer.measured())
+    let rules = schedulers::registry::find(&scheduler.name)?.rules;
+    let ended = Engine::new(source, stage, drive, capture).run()?;
+    let rules = replay::figures::rules(rules, [ended.host.stage().scheduler().sent_by_rule()]);
+    Ok(Measured { rules, ..ended.observer.measured() })
 }
 
 /// The parts of a run apart from the drive.

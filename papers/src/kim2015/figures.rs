@@ -1,11 +1,13 @@
 //! The figures of Kim et al. 2015, from the outcomes of the jobs.
 
+use traces::results::RuleFigures;
 use traces::results::reproduction::{Cell, Evidence, Series};
 use traces::statistics::mean_and_half_width;
 
 use super::scenario::{INTERVAL, Outcome, jain};
 use super::{DEVICES, ENDLESS, Outcomes, Part, READS, STACKS};
 use crate::estimate::cell;
+use crate::rules;
 
 /// Row names by stack.
 pub const ROWS: [&str; 2] = ["cfq", "BA"];
@@ -122,6 +124,12 @@ pub fn cells(outcomes: &Outcomes<'_>) -> Vec<Cell> {
     for (number, drive) in DEVICES.into_iter().enumerate() {
         let both = outcomes.both(Part::Device(number), Outcome::megabytes_a_second);
         sheet.pair("Future work", &format!("four VMs on {drive}"), "MB/s", &both);
+    }
+    for (stack, scheduler) in ROWS.into_iter().enumerate() {
+        for (part, column) in INTERFERENCE.into_iter().chain([(Part::Light, "three of four VMs bursty")]) {
+            let runs: Vec<&[RuleFigures]> = outcomes.of(part, stack).map(|outcome| &*outcome.rules).collect();
+            sheet.0.extend(rules::cells(&format!("rules of {scheduler}"), column, &runs));
+        }
     }
     sheet.0
 }

@@ -5,7 +5,8 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 use crate::ReproduceError;
 use replay::engine::Engine;
 use replay::observer::Observer;
-use replay::stack::StackSpec;
+use replay::stack::{Layer, StackSpec};
+use traces::results::RuleFigures;
 use workloads::guest::files::BLOCK;
 use workloads::guest::journal::Journal;
 use workloads::guest::memory::MemorySettings;
@@ -53,6 +54,8 @@ pub struct Outcome {
     pub seek_sectors: u128,
     /// By VM: the first and the last time of each event of its program, in seconds.
     pub events: Vec<Vec<Option<[f64; 2]>>>,
+    /// What each rule of the scheduler above the disk sent.
+    pub rules: Vec<RuleFigures>,
     /// The time of each VM's last completion, in seconds.
     pub ended: Vec<f64>,
 }
@@ -148,7 +151,11 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, ReproduceError> {
     }
     let until = Until { requests: None, time: scenario.time.map(|time| Timestamp::ZERO + time) };
     let ended = Engine::on(Guests::new(guests, until), stack.build(drive), Watch::default()).run()?;
-    let layer = ended.host.layers().last().map(replay::stack::Layer::counts).unwrap_or_default();
+    let layer = ended.host.layers().last();
+    let rules = stack.layers.last().map(|layer| schedulers::registry::find(&layer.scheduler.name)).transpose()?;
+    let sent = layer.into_iter().flat_map(Layer::schedulers).map(|scheduler| scheduler.sent_by_rule());
+    let rules = replay::figures::rules(rules.map_or(&[], |entry| entry.rules), sent);
+    let layer = layer.map(Layer::counts).unwrap_or_default();
     let seconds = |time: Timestamp| time.since(Timestamp::ZERO).as_s_f64();
     let at = |vm: usize, event: u32| {
         let occurrences = ended.source.occurred(vm, Event(event))?;
@@ -162,6 +169,7 @@ pub fn run(scenario: &Scenario) -> Result<Outcome, ReproduceError> {
         bytes: ended.observer.bytes,
         series: ended.observer.series,
         slowest_read_ms: ended.observer.slowest_read.iter().map(|span| span.as_ms_f64()).collect(),
+        rules,
         switches: layer.switches,
         seek_sectors: layer.seek_sectors,
     })
