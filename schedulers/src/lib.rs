@@ -14,6 +14,7 @@ pub mod cost;
 pub mod cscan;
 pub mod deadline;
 pub mod entry;
+pub mod esx;
 pub mod fifo;
 pub mod gsw;
 pub mod kyber;

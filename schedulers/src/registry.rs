@@ -6,8 +6,8 @@ use traces::spec::{Settings, Spec, SpecError, nearest};
 use crate::entry::Entry;
 use crate::scheduler::Scheduler;
 use crate::{
-    anticipatory, ba, batch_fcfs, bfq, cats, cfq, cscan, deadline, fifo, gsw, kyber, look, mclock, mq_deadline, none,
-    read_priority, satf, scan, sfq, sstf, table, token_bucket, vr, weighted,
+    anticipatory, ba, batch_fcfs, bfq, cats, cfq, cscan, deadline, esx, fifo, gsw, kyber, look, mclock, mq_deadline,
+    none, read_priority, satf, scan, sfq, sstf, table, token_bucket, vr, weighted,
 };
 
 /// Every scheduler.
@@ -33,6 +33,7 @@ pub const SCHEDULERS: &[Entry] = &[
     satf::ENTRY,
     batch_fcfs::ENTRY,
     sfq::ENTRY,
+    esx::ENTRY,
     mclock::ENTRY,
     ba::ENTRY,
     token_bucket::ENTRY,

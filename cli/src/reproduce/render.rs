@@ -260,6 +260,7 @@ mod tests {
                 says: "the map phase is longer".to_owned(),
                 ours: "94 s and 75 s".to_owned(),
                 verdict: Verdict::Contradicts,
+                evidence: Evidence::Forecast,
             }],
             figures: vec![Series {
                 figure: "1".to_owned(),

@@ -5,9 +5,8 @@ use traces::results::reproduction::{Bar, Claim, Evidence, GroupError, Rank, Rank
 use super::grid::percent;
 use crate::output::Table;
 
-/// `reached` or `missed`, with what stands behind the number if it is no forecast.
-fn verdict(reached: bool, evidence: Evidence) -> String {
-    let word = if reached { "reached" } else { "missed" };
+/// A verdict, with what stands behind it if that is no forecast.
+fn verdict(word: &str, evidence: Evidence) -> String {
     match evidence {
         Evidence::Forecast => word.to_owned(),
         Evidence::ChosenOn => format!("{word} (chosen on)"),
@@ -15,11 +14,16 @@ fn verdict(reached: bool, evidence: Evidence) -> String {
     }
 }
 
+/// The word for a bar.
+fn reached(reached: bool) -> &'static str {
+    if reached { "reached" } else { "missed" }
+}
+
 /// The mean errors of groups of cells.
 pub fn errors(errors: &[GroupError]) -> Table {
     let row = |error: &GroupError| {
         let mean = error.mean_absolute_relative_error;
-        let verdict = error.bar.map_or_else(|| "-".to_owned(), |bar| verdict(mean <= bar, error.evidence));
+        let verdict = error.bar.map_or_else(|| "-".to_owned(), |bar| verdict(reached(mean <= bar), error.evidence));
         let bar = error.bar.map_or_else(|| "-".to_owned(), percent);
         vec![error.group.clone(), error.cells.to_string(), percent(mean), bar, verdict]
     };
@@ -36,7 +40,13 @@ pub fn bars(bars: &[Bar]) -> Table {
     let bound = |bound: Option<f64>| bound.map_or_else(|| "-".to_owned(), |bound| format!("{bound:.2}"));
     let row = |bar: &Bar| {
         let ours = format!("{:.2}", bar.ours);
-        vec![bar.what.clone(), ours, bound(bar.at_least), bound(bar.at_most), verdict(bar.reached, bar.evidence)]
+        vec![
+            bar.what.clone(),
+            ours,
+            bound(bar.at_least),
+            bound(bar.at_most),
+            verdict(reached(bar.reached), bar.evidence),
+        ]
     };
     Table {
         title: "Other bars".to_owned(),
@@ -73,13 +83,13 @@ pub fn ranks(ranks: &[Rank]) -> Table {
 
 /// What the paper says in words, and whether ours shows it.
 pub fn claims(claims: &[Claim]) -> Table {
-    let verdict = |verdict: Verdict| match verdict {
+    let word = |verdict: Verdict| match verdict {
         Verdict::Holds => "holds",
         Verdict::HoldsInPart => "holds in part",
         Verdict::Contradicts => "contradicts the paper",
     };
     let row = |claim: &Claim| {
-        vec![claim.place.clone(), claim.says.clone(), claim.ours.clone(), verdict(claim.verdict).to_owned()]
+        vec![claim.place.clone(), claim.says.clone(), claim.ours.clone(), verdict(word(claim.verdict), claim.evidence)]
     };
     Table {
         title: "What the paper says in words".to_owned(),

@@ -15,7 +15,7 @@ use std::sync::atomic::AtomicU64;
 use crate::{Paper, ReproduceError, rules};
 use traces::Record;
 use traces::results::SCHEMA_VERSION;
-use traces::results::reproduction::{Alternative, Choice, Claim, Reproduction, Source};
+use traces::results::reproduction::{Alternative, Choice, Claim, Evidence, Reproduction, Source};
 use traces::spec::SpecError;
 
 pub use self::own::{PAIRS, Run, VMS};
@@ -85,7 +85,7 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
 fn alternative(name: &str, value: &str, runs: &[Run], records: &[Record]) -> Option<Alternative> {
     let (_, mut errors) = own::tables(Source::Replayed, runs).ok()?;
     errors.retain(|error| error.group.ends_with(own::ENVIRONMENT));
-    let claims_hold = Claim::count(&Queues::of(records).claims(own::word(Source::Replayed)));
+    let claims_hold = Claim::count(&Queues::of(records).claims(own::word(Source::Replayed), Evidence::ChosenOn));
     Some(Alternative { name: name.to_owned(), value: value.to_owned(), errors, pairs_right: [0, 0], claims_hold })
 }
 
@@ -117,6 +117,8 @@ fn add(reproduction: &mut Reproduction, source: Source, runs: &[Run], records: &
     reproduction.cells.extend(cells);
     let queues = Queues::of(records);
     reproduction.figures.extend(queues.figures(own::word(source)));
-    reproduction.claims.extend(queues.claims(own::word(source)));
+    // The replayed environment was chosen so that these hold.
+    let evidence = if source == Source::Replayed { Evidence::ChosenOn } else { Evidence::Forecast };
+    reproduction.claims.extend(queues.claims(own::word(source), evidence));
     Ok(())
 }

@@ -148,6 +148,7 @@ pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<Gro
             column,
             paper,
             relative_error: paper.map(|paper| (ours - paper) / paper),
+            evidence: if paper.is_some() { Evidence::Fitted } else { Evidence::Forecast },
             ours,
             unit: unit.to_owned(),
             ci95: half.map(|half| [ours - half, ours + half]),
@@ -222,7 +223,7 @@ fn environment(table: &str, cells: &[Cell]) -> GroupError {
         cells: errors.len() as u64,
         mean_absolute_relative_error: errors.iter().sum::<f64>() / errors.len() as f64,
         bar: None,
-        evidence: Evidence::Forecast,
+        evidence: Evidence::Fitted,
     }
 }
 

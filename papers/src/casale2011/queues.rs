@@ -4,7 +4,7 @@
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-use traces::results::reproduction::{Claim, Series, Verdict};
+use traces::results::reproduction::{Claim, Evidence, Series, Verdict};
 use traces::{Nanos, Operation, Record, Timestamp};
 
 const KINDS: [&str; 2] = ["reads", "writes"];
@@ -119,8 +119,8 @@ impl Queues {
         long as f64 / all as f64
     }
 
-    /// What the paper says about the figures.
-    pub(super) fn claims(&self, source: &str) -> Vec<Claim> {
+    /// What the paper says about the figures, and how these arrivals stand to it.
+    pub(super) fn claims(&self, source: &str, evidence: Evidence) -> Vec<Claim> {
         if self.0.is_empty() {
             return Vec::new();
         }
@@ -130,6 +130,7 @@ impl Queues {
             says: says.to_owned(),
             ours,
             verdict: Verdict::of(usize::from(holds), 1),
+            evidence,
         };
         let percent = |share: f64| format!("{:.1} %", share * 100.0);
         let majority = |figure, says, words: &str, share: f64| {
@@ -182,7 +183,7 @@ impl Queues {
                 format!("at most {most_writes} are found"),
                 most_writes <= 16,
             ),
-            self.bursts(source),
+            self.bursts(source, evidence),
             majority(
                 3,
                 "a burst is largely of reads or of writes",
@@ -193,7 +194,7 @@ impl Queues {
     }
 
     /// Read bursts. A queue that is always equally full has none, so that no number may be found by half of the reads.
-    fn bursts(&self, source: &str) -> Claim {
+    fn bursts(&self, source: &str, evidence: Evidence) -> Claim {
         let most = self.distribution(0, 0).into_iter().max_by(|[_, one], [_, other]| one.total_cmp(other));
         let [number, its_share] = most.unwrap_or_default();
         let within = self.share(0, |[reads, _]| (5..CONNECTIONS).contains(&reads));
@@ -206,6 +207,7 @@ impl Queues {
                 its_share * 100.0
             ),
             verdict: Verdict::of(usize::from(within > 0.5 && its_share < 0.5), 1),
+            evidence,
         }
     }
 }
@@ -247,7 +249,10 @@ mod tests {
         // The second in the middle of 1.5 s is the first one: request by request, not its mean.
         assert_eq!(points("3, replayed", "reads find reads"), [[0.0, 0.0], [5.0, 1.0], [10.0, 1.0]]);
         assert_eq!(points("3, replayed", "writes find reads"), [[2.0, 1.0]]);
-        assert!(Queues::of(&[]).figures("replayed").is_empty() && Queues::of(&[]).claims("replayed").is_empty());
+        assert!(
+            Queues::of(&[]).figures("replayed").is_empty()
+                && Queues::of(&[]).claims("replayed", Evidence::Forecast).is_empty()
+        );
     }
 
     #[test]
@@ -258,7 +263,11 @@ mod tests {
             reads.chain((0..17).map(move |_| record(burst * 100 + 50, 20, WRITE)))
         });
         let verdicts = |records: &[Record]| -> Vec<bool> {
-            Queues::of(records).claims("replayed").iter().map(|claim| claim.verdict == Verdict::Holds).collect()
+            Queues::of(records)
+                .claims("replayed", Evidence::Forecast)
+                .iter()
+                .map(|claim| claim.verdict == Verdict::Holds)
+                .collect()
         };
         let found = verdicts(&bursts.collect::<Vec<_>>());
         // No reads find 31 requests or 16 writes; all else is as the paper says, but that 8 of 20 reads find 8 or fewer.

@@ -5,8 +5,8 @@ use traces::statistics::mean_and_half_width;
 
 use super::Runs;
 use super::numbers::SCHEDULERS;
-use super::results::{ROWS, Row};
-use super::run::Measured;
+use super::results::{ROWS, Row, evidence};
+use super::run::{Measured, System};
 
 const TABLES: [&str; 2] = ["Table 2", "Table 3"];
 
@@ -41,6 +41,7 @@ fn rank_is_right(seeds: &[Runs], table: usize, place: &str) -> Claim {
             .to_owned(),
         ours: format!("our two systems give the same order by {} of {} seeds", listed.join(", by "), seeds.len()),
         verdict: Verdict::of(counts.iter().sum(), counts.len() * seeds.len()),
+        evidence: evidence(table, System::Real),
     }
 }
 
@@ -68,6 +69,7 @@ fn underestimates(seeds: &[Runs], table: usize, place: &str) -> Claim {
             .to_owned(),
         ours: format!("so in {right} of {all} means{but}"),
         verdict: Verdict::of(right, all),
+        evidence: evidence(table, System::Real),
     }
 }
 

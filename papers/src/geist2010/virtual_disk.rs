@@ -115,7 +115,9 @@ fn run_on_disk<C: Clock>(
     if ended.end != End::Complete {
         return Err(ReproduceError::Interrupted);
     }
-    let (measured, service) = (ended.observer.0.measured(), ended.drive.all());
+    let rules = schedulers::registry::find(&setup.scheduler.name)?.rules;
+    let rules = replay::figures::rules(rules, [&ended.sent_by_rule[..]]);
+    let (measured, service) = (Measured { rules, ..ended.observer.0.measured() }, ended.drive.all());
     let report = throttle.report();
     Ok(OnDisk { measured, late: [report.late, report.completions], service })
 }

@@ -1,6 +1,6 @@
 //! What Kim et al. 2015 say in words about their figures, beside what our runs show.
 
-use traces::results::reproduction::{Claim, Verdict};
+use traces::results::reproduction::{Claim, Evidence, Verdict};
 
 use super::figures::{INTERFERENCE, TASKS, mean, phase_length};
 use super::scenario::{INTERVAL, Outcome, jain};
@@ -16,7 +16,8 @@ pub fn claims(outcomes: &Outcomes<'_>) -> Vec<Claim> {
 }
 
 fn claim(place: &str, says: &str, ours: String, verdict: Verdict) -> Claim {
-    Claim { place: place.to_owned(), says: says.to_owned(), ours, verdict }
+    let evidence = Evidence::Forecast;
+    Claim { place: place.to_owned(), says: says.to_owned(), ours, verdict, evidence }
 }
 
 /// The only outcome of a part without random parts.

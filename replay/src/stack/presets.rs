@@ -44,13 +44,14 @@ pub const PRESETS: &[Preset] = &[
     },
     Preset {
         name: "esx-3.5-iscsi",
-        summary: "VMware ESX 3.5: cfq in each guest, a fair share of VMs, a LUN queue of 32 with 16 writes",
+        summary: "VMware ESX 3.5: cfq in each guest, a fair share of VMs in batches, a LUN queue of 32 with 16 writes",
         origin: "Casale, Kraft, Krishnamurthy 2011, sections II and IV: guests of Linux 2.6.26 with cfq, fair share \
-                 per VM with equal shares, at most 32 requests at the storage of which 16 are writes. The depth of \
+                 per VM with equal shares, reads and writes in batches of their own, at most 32 requests at the storage \
+                 of which 16 are writes. The depth of \
                  a guest's adapter is not printed: 32 is ours; the VMM keeps to the LUN's limits, so that writes \
                  do not fill its queue; the network takes no time",
         line: "guest=cfq@depth=32,look_ahead=on,max_request=512k,per_vm=on\
-               /hypervisor=sfq:depth=32@depth=32,write_depth=16,streams=vm\
+               /hypervisor=esx@depth=32,write_depth=16,streams=vm\
                /lun=fifo@depth=32,write_depth=16,merge=off",
     },
     Preset {

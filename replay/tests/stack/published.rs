@@ -106,7 +106,7 @@ fn lun_of_esx_has_at_most_32_requests_and_16_writes() {
         (most, most_writes) = (most.max(reads + writes), most_writes.max(writes));
     }
     assert_eq!((most, most_writes), (32, 16));
-    // At first the 25 writes of each guest take 25 of its 32 slots; the other 7 go to reads, which pass the writes.
+    // At first the 25 writes of each guest take 25 of its 32 slots; the other 7 go to reads, a batch before the writes.
     let first_read = log.events.iter().find(|(_, letter, r)| *letter == 'D' && r.operation == Operation::Read).unwrap();
     assert_eq!(first_read.0, Timestamp::ZERO);
 }

@@ -22,6 +22,23 @@ fn next_of_the_process_just_served(driver: &mut Driver) {
 
 pub(crate) const CASES: &[Case] = &[
     Case {
+        // VM 0 goes on to a near request; then VM 1 has had fewer.
+        spec: "esx",
+        calls: |driver| {
+            driver.reads(&[100, 200, 9000]);
+            driver.of_vm(1, Read, 50_000, 8);
+            assert_eq!(driver.all(), [0, 1, 3, 2]);
+        },
+        sent: &[("sequential", 1), ("fair share", 3)],
+    },
+    Case {
+        spec: "esx",
+        calls: |driver| {
+            driver.reads(&[100, 200]).all();
+        },
+        sent: &[("sequential", 1), ("fair share", 1)],
+    },
+    Case {
         spec: "cats:prefetch_sectors=0",
         calls: |driver| {
             driver.reads(&[100, 200, 300]);

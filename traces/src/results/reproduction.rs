@@ -219,6 +219,9 @@ pub struct Claim {
     pub ours: String,
     /// What follows.
     pub verdict: Verdict,
+    /// How ours stands to what the paper says.
+    #[serde(default)]
+    pub evidence: Evidence,
 }
 
 /// Whether ours shows what a paper says.

@@ -47,8 +47,10 @@ pub struct Event(pub u32);
 /// The next step of a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Step {
-    /// Computes or sleeps for this time.
+    /// Sleeps for this time, or computes on a processor of its own.
     Sleep(Nanos),
+    /// Computes for this time on the processor of the guest, which its processes share, first come, first served.
+    Compute(Nanos),
     /// Makes an access and waits until it is complete.
     Access(Access),
     /// Begins an access and continues (asynchronous I/O). Only direct accesses are asynchronous. An access through the

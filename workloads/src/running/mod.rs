@@ -208,6 +208,7 @@ impl Guests {
             syncing: Vec::new(),
             events: Vec::new(),
             waiting_for_events: Vec::new(),
+            processor_free: Timestamp::ZERO,
             running,
         });
     }

@@ -25,6 +25,8 @@ pub(super) struct RunningGuest {
     pub(super) events: Vec<Option<Occurrences>>,
     /// Processes that wait for an event, with the event and the number of occurrences that they wait for.
     pub(super) waiting_for_events: Vec<(u32, u32, u64)>,
+    /// When the guest's processor has computed all that it was asked for.
+    pub(super) processor_free: Timestamp,
     /// Processes that have not ended.
     pub(super) running: usize,
 }

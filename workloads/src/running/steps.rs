@@ -19,6 +19,12 @@ impl Guests {
                 self.wake_at(now.saturating_add(span), Wake::Process(index));
                 false
             }
+            Step::Compute(span) => {
+                let ends = running.processor_free.max(now).saturating_add(span);
+                running.processor_free = ends;
+                self.wake_at(ends, Wake::Process(index));
+                false
+            }
             Step::Access(access) | Step::Start(access) if running.memory.is_some() && is_cached(&access) => {
                 process.waits = Waits::Transfer(Transfer::new(access, &running.files));
                 true

@@ -87,6 +87,22 @@ fn event_wakes_the_processes_that_wait_for_it() {
 }
 
 #[test]
+fn processes_of_a_guest_share_its_processor_and_sleeps_do_not() {
+    let (files, disk) = disk();
+    let read = Step::Access(Access::read(disk, sectors(0), sectors(8)));
+    let program = |step| script(&[step, read]);
+    let times = |steps: [Step; 3]| -> Vec<u64> {
+        let programs = steps.map(|step| program(step).0).into_iter().collect();
+        let seen = run(vec![guest(files.clone(), None, programs)], Until::default()).unwrap();
+        seen.arrivals.iter().map(|arrival| arrival.0).collect()
+    };
+    // First come, first served: 2 ms, then 3 ms more; the third sleeps meanwhile.
+    let compute = |span| Step::Compute(ms(span));
+    assert_eq!(times([compute(2), compute(3), Step::Sleep(ms(4))]), [2000, 4000, 5000]);
+    assert_eq!(times([Step::Sleep(ms(2)), Step::Sleep(ms(3)), compute(4)]), [2000, 3000, 4000]);
+}
+
+#[test]
 fn deadlock_of_processes_is_an_error() {
     for memory in [None, Some(memory(64))] {
         let (files, _) = disk();

@@ -117,7 +117,7 @@ pub fn drive_each(mut processes: Processes, mut files: Files, delays: &[Nanos], 
         let state = &mut states[index];
         state.ready = now;
         match step {
-            Step::Sleep(span) => state.ready = now.saturating_add(span),
+            Step::Sleep(span) | Step::Compute(span) => state.ready = now.saturating_add(span),
             Step::Access(access) => {
                 check(&access, &files);
                 state.ready = now.saturating_add(delay);

@@ -15,7 +15,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use rand::RngExt;
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::spec::{Settings, Tunable, Unit};
-use traces::{Operation, Timestamp};
+use traces::{Nanos, Operation, Timestamp};
 
 use super::generators::Generators;
 use super::transfer::{CALL, Transfer};
@@ -79,6 +79,14 @@ const METADATA: Tunable = Tunable::new(
     "whether creating, opening, removing and looking up a file reads its name and its inode",
 );
 
+const PROCESSOR: Tunable = Tunable::new(
+    "processor",
+    Unit::Time,
+    "0ns",
+    "processor time of an operation, on the one processor of the guest; 0: 1 us each on a processor of its own",
+)
+.within(0, 1_000_000_000);
+
 const fn filesize(default: &'static str) -> Tunable {
     Tunable::new("filesize", Unit::Bytes, default, "mean bytes of a file").within(512, 1 << 30)
 }
@@ -96,7 +104,7 @@ pub(super) const VARMAIL: Row = Row {
     name: "varmail",
     summary: "a mail server: small files removed, created, read and appended to, each write made durable",
     origin: "FileBench 1.5-alpha3, workloads/varmail.f, with 50,000 files instead of 1000",
-    tunables: &[NFILES, filesize("16k"), dirwidth("1000000"), threads("16"), IOSIZE, APPEND, METADATA],
+    tunables: &[NFILES, filesize("16k"), dirwidth("1000000"), threads("16"), IOSIZE, APPEND, METADATA, PROCESSOR],
     events: EVENTS,
     ends: |_| false,
     build: Build::Processes(|settings, files, seed| build(settings, files, seed, VARMAIL_LOOP, 80)),
@@ -106,7 +114,7 @@ pub(super) const WEBSERVER: Row = Row {
     name: "webserver",
     summary: "a web server: ten small files read, then a line to the log",
     origin: "FileBench 1.5-alpha3, workloads/webserver.f, with 50,000 files instead of 1000",
-    tunables: &[NFILES, filesize("16k"), dirwidth("20"), threads("100"), IOSIZE, APPEND, METADATA],
+    tunables: &[NFILES, filesize("16k"), dirwidth("20"), threads("100"), IOSIZE, APPEND, METADATA, PROCESSOR],
     events: EVENTS,
     ends: |_| false,
     build: Build::Processes(|settings, files, seed| build(settings, files, seed, WEBSERVER_LOOP, 100)),
@@ -116,7 +124,7 @@ pub(super) const FILESERVER: Row = Row {
     name: "fileserver",
     summary: "a file server: files written, appended to, read and removed",
     origin: "FileBench 1.5-alpha3, workloads/fileserver.f, with 50,000 files instead of 10,000",
-    tunables: &[NFILES, filesize("128k"), dirwidth("20"), threads("50"), IOSIZE, APPEND, METADATA],
+    tunables: &[NFILES, filesize("128k"), dirwidth("20"), threads("50"), IOSIZE, APPEND, METADATA, PROCESSOR],
     events: EVENTS,
     ends: |_| false,
     build: Build::Processes(|settings, files, seed| build(settings, files, seed, FILESERVER_LOOP, 80)),
@@ -148,6 +156,8 @@ fn build(
     };
     let mut generators = Generators::new(seed);
     let set = Arc::new(Mutex::new(Fileset::new(design, files, &mut generators.take())?));
+    let processor = settings.nanos("processor");
+    let call = if processor == Nanos::ZERO { Step::Sleep(CALL) } else { Step::Compute(processor) };
     let thread = |_| -> Box<dyn Program> {
         Box::new(Thread {
             flowops,
@@ -158,6 +168,7 @@ fn build(
             open: None,
             io_bytes: settings.bytes("iosize"),
             append_bytes: settings.bytes("meanappendsize"),
+            call,
             moving: None,
             steps: VecDeque::with_capacity(4),
         })
@@ -175,6 +186,8 @@ struct Thread {
     open: Option<Entry>,
     io_bytes: u64,
     append_bytes: u64,
+    /// What every operation begins with.
+    call: Step,
     /// The rest of a read or write of a whole file.
     moving: Option<Transfer>,
     steps: VecDeque<Step>,
@@ -211,7 +224,7 @@ impl Thread {
     fn queue_flowop(&mut self, files: &mut Files) -> Result<(), OutOfSpace> {
         let flowop = self.flowops[self.next];
         self.next = (self.next + 1) % self.flowops.len();
-        self.steps.push_back(Step::Sleep(CALL));
+        self.steps.push_back(self.call);
         let shared = Arc::clone(&self.set);
         let mut set = shared.lock().unwrap_or_else(PoisonError::into_inner);
         match (flowop, self.open) {
