@@ -9,7 +9,7 @@ use traces::events::Placed;
 use traces::trace::AddressSpace;
 use traces::{Layer, Losses, Record, TraceMeta};
 
-use super::attribution::Attribution;
+use super::attribution::{AttributeBy, Attribution};
 use super::backends::tracefs::EVENT_SETTLING_NS;
 use super::backends::{self, Backend, BackendSetup, ChosenBackend, EventsNeeded};
 use super::clocks::{ClockReading, ClockReadings, cpu_time, monotonic};
@@ -179,7 +179,8 @@ impl<'a> Capture<'a> {
         let mut read_clocks = Instant::now();
         let mut events_before = 0;
         let mut cpu_before = cpu_time();
-        let is_rare = self.options.raw || self.options.histograms;
+        // A process is identified soon after its first request, because it may end.
+        let is_rare = self.options.raw || (self.options.histograms && self.options.vm_by == AttributeBy::Device);
         let interval = if is_rare { RARE_SWEEP_INTERVAL } else { SWEEP_INTERVAL };
         loop {
             let awake = Instant::now();

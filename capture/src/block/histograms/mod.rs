@@ -255,3 +255,6 @@ fn since(told: &mut Losses, now: &Losses) -> Losses {
         impossible: BTreeMap::new(),
     }
 }
+
+#[cfg(test)]
+mod tests;
