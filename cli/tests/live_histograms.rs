@@ -158,7 +158,10 @@ fn pieces_are_one_capture_and_a_killed_one_leaves_whole_lines() {
     let whole = fs::read(file("killed.jsonl")).unwrap();
     fs::write(file("cut.jsonl"), &whole[..whole.len() - 9]).unwrap();
     let cut = stat(&file("cut.jsonl"));
-    assert_eq!((cut["cut_lines"].as_u64(), cut["lines"].as_u64()), (Some(1), Some(figures["lines"].as_u64().unwrap() - 1)));
+    assert_eq!(
+        (cut["cut_lines"].as_u64(), cut["lines"].as_u64()),
+        (Some(1), Some(figures["lines"].as_u64().unwrap() - 1))
+    );
     // Of pieces that are there already, none is mixed with new ones.
     let again = ["capture", "block", device.str(), "--histograms", "-w", "1", "-o", text(&file("all.jsonl"))];
     let refused = ran(&again);

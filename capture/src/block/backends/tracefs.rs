@@ -43,13 +43,10 @@ const DECISION_EVENTS: [&str; 5] =
     ["block_rq_insert", "block_rq_issue", "block_rq_merge", "block_rq_requeue", "block_rq_complete"];
 /// The tracepoints of device requests.
 const DEVICE_REQUEST_EVENTS: [&str; 3] = ["block_rq_issue", "block_rq_requeue", "block_rq_complete"];
-/// The tracepoints by which a device request has the process of its first bio. Merges need the allocation.
-const QUEUED_DEVICE_REQUEST_EVENTS: [&str; 9] = [
-    "block_bio_queue",
-    "block_bio_backmerge",
+/// The same, and those by which a device request has the process that queued its first bio.
+const QUEUED_DEVICE_REQUEST_EVENTS: [&str; 6] = [
     "block_bio_frontmerge",
     "block_getrq",
-    "block_split",
     "block_rq_issue",
     "block_rq_merge",
     "block_rq_requeue",

@@ -1,12 +1,12 @@
 //! Histograms by second and VM in the place of a trace: for a capture that is always on.
 //!
 //! The reader that pairs the events of a file pairs them here, too. A [`Watch`](traces::events::Watch) sees each
-//! request as it completes (`second.rs`), and nothing else of it is kept. If VMs are devices, a request begins for the
-//! reader with its issue. Otherwise the reader follows it from the first bio on, because the process that issues is
-//! often a kernel thread. When a second is over, each VM that had a request becomes a line
+//! request as it completes (`second.rs`), and nothing else of it is kept. A request begins with its issue. If VMs are
+//! told apart by process, the issue gets the process that queued the request (`queued_by.rs`). When a second is over, each VM that had a request becomes a line
 //! ([`SecondOfVm`]), and all lines of the second are written at once (`files.rs`).
 
 mod files;
+mod queued_by;
 mod second;
 
 use std::collections::BTreeMap;
@@ -25,6 +25,7 @@ use super::merge::{EventQueue, add_losses};
 use super::options::CaptureOptions;
 use super::store::StoreOutcome;
 use files::HistogramFiles;
+use queued_by::QueuedBy;
 use second::{DeviceSecond, Watched};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -52,6 +53,7 @@ struct Device {
     name: String,
     reader: PairedReader<EventQueue>,
     second: DeviceSecond,
+    queued_by: QueuedBy,
     /// The losses that lines tell of.
     told: Losses,
     events: u64,
@@ -86,15 +88,12 @@ impl Histograms {
         now: u64,
         offset_ns: i64,
     ) -> Result<Histograms, CaptureError> {
-        let arrivals = match options.vm_by {
-            AttributeBy::Device => ArrivalPoint::Issued,
-            AttributeBy::Cgroup | AttributeBy::Process => ArrivalPoint::Queued,
-        };
-        let reading = ReadOptions { lenient: true, arrivals, ..ReadOptions::default() };
+        let reading = ReadOptions { lenient: true, arrivals: ArrivalPoint::Issued, ..ReadOptions::default() };
         let device = |device: &BlockDevice| Device {
             name: device.name.clone(),
             reader: PairedReader::new(EventQueue::new(0), format, "", &reading),
             second: DeviceSecond::begin(now),
+            queued_by: QueuedBy::default(),
             told: Losses::default(),
             events: 0,
         };
@@ -153,11 +152,15 @@ impl Histograms {
     fn take(&mut self, events: &[Placed], attribution: &mut Attribution) -> Result<(), ReadError> {
         for placed in events {
             let Some(&at) = self.numbers.get(&placed.event.device) else { continue };
-            if placed.event.code() == action::QUEUE {
-                attribution.see(placed.event.pid);
+            let (device, mut placed) = (&mut self.devices[at], *placed);
+            if self.by != AttributeBy::Device {
+                if placed.event.code() == action::GET_REQUEST {
+                    attribution.see(placed.event.pid);
+                }
+                device.queued_by.follow(&mut placed.event);
             }
-            self.devices[at].events += 1;
-            self.devices[at].reader.source_mut().push(*placed);
+            device.events += 1;
+            device.reader.source_mut().push(placed);
         }
         self.watch(attribution)
     }

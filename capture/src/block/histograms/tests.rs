@@ -151,11 +151,14 @@ fn each_operation_and_device_is_counted_apart_and_nothing_is_dropped_in_silence(
     let flush = Category::FLUSH | READ;
     let discard = Category::DISCARD | WRITE;
     let both = |category, device, time, sector| {
-        [event(action::ISSUE, category, device, time, sector), event(action::COMPLETE, category, device, time + 9, sector)]
+        [
+            event(action::ISSUE, category, device, time, sector),
+            event(action::COMPLETE, category, device, time + 9, sector),
+        ]
     };
     let time = 1_100 * MS;
-    let mut events = [both(READ, 1, time, 0), both(WRITE, 1, time, 0), both(flush, 1, time, 0), both(discard, 2, time, 0)]
-        .concat();
+    let mut events =
+        [both(READ, 1, time, 0), both(WRITE, 1, time, 0), both(flush, 1, time, 0), both(discard, 2, time, 0)].concat();
     events.sort_by_key(|placed| placed.event.time);
     // A device that is not captured, a completion without issue, and an issue without completion.
     events.extend(both(READ, 3, time + 20, 0));
@@ -204,7 +207,8 @@ fn random_requests_are_counted_as_a_slow_program_counts_them() {
     let mut events = Vec::new();
     let mut expected: BTreeMap<(u64, bool), Vec<u64>> = BTreeMap::new();
     for number in 0..20_000u64 {
-        let (from, took) = (1_000 * MS + number * 200_000, random.random_range(1..2_000_000_000u64 / (1 + number % 99)));
+        let (from, took) =
+            (1_000 * MS + number * 200_000, random.random_range(1..2_000_000_000u64 / (1 + number % 99)));
         // Not twice at once at an address, where the order of completions is not known.
         let (sector, is_write) = (number * 8, random.random_bool(0.3));
         let operation = if is_write { WRITE } else { READ };
@@ -248,9 +252,8 @@ fn requests_have_the_process_of_their_first_bio() {
     let time = 1_100 * MS;
     // Issued and completed by kernel threads, or by whatever runs.
     let events = [
-        of(action::QUEUE, own, time, 0),
         of(action::GET_REQUEST, own, time, 0),
-        of(action::QUEUE, 2, time + 1, 8),
+        of(action::GET_REQUEST, 2, time + 1, 8),
         of(action::ISSUE, 2, time + 2, 0),
         of(action::ISSUE, own, time + 3, 8),
         of(action::COMPLETE, 2, time + 5, 0),
@@ -336,7 +339,8 @@ fn wall_clock_that_is_set_changes_the_next_second_only() {
         setup.hand(&read(at), at * MS);
     }
     let (lines, _) = setup.end(3_600 * MS);
-    let starts: Vec<(i64, u64)> = lines.iter().map(|line| (line.start_unix_ns / MS as i64, line.length_ns / MS)).collect();
+    let starts: Vec<(i64, u64)> =
+        lines.iter().map(|line| (line.start_unix_ns / MS as i64, line.length_ns / MS)).collect();
     // 1.75 s was 1,002 s, and is 1,001.4 s from then on.
     assert_eq!(starts, [(1_001_250, 750), (1_001_400, 600), (1_002_000, 1_000), (1_003_000, 250)]);
 }
