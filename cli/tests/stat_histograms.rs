@@ -53,10 +53,11 @@ fn figures_of_pieces_are_merged_and_printed() {
     write(folder.path(), "web.0001.jsonl", &(line(0, "web", 400) + &line(1, "web", 100)));
     let last = line(3, "web", 500) + &line(3, "mail", 2);
     write(folder.path(), "web.0002.jsonl", &(last.clone() + &last[..50]));
+    write(folder.path(), "web.0003.jsonl", "");
     let named = folder.path().join("web.jsonl");
     let named = named.to_str().unwrap();
     let figures = json(&["stat", named]);
-    assert_eq!((figures["files"].as_array().unwrap().len(), figures["cut_lines"].as_u64()), (2, Some(1)));
+    assert_eq!((figures["files"].as_array().unwrap().len(), figures["cut_lines"].as_u64()), (2, Some(2)));
     let web = &figures["vms"][1];
     assert_eq!((&web["vm"], &web["active_seconds"]), (&"web".into(), &3.into()));
     let read = &web["operations"]["read"];

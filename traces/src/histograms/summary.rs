@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use super::{ERROR_SHARE, LineReader, LogHistogram};
-use crate::error::ReadError;
+use crate::error::{Problem, ReadError};
 use crate::origin::without_folders;
 use crate::program_version;
 use crate::results::histograms::{
@@ -33,7 +33,14 @@ pub fn summarise(
     let mut sum = Summary::new(top);
     let mut before = 0;
     for path in files {
-        let mut reader = LineReader::open(path, lenient)?;
+        let mut reader = match LineReader::open(path, lenient) {
+            // A capture was killed when it had just begun the piece.
+            Err(error) if files.len() > 1 && matches!(error.problem, Problem::Empty) => {
+                sum.statistics.cut_lines += 1;
+                continue;
+            }
+            opened => opened?,
+        };
         while let Some(second) = reader.next_line()? {
             if let Err(why) = sum.add(&second) {
                 reader.refuse("line of one VM too many", why)?;

@@ -74,7 +74,8 @@ impl HistogramFiles {
             Some(Rotate::Bytes(most)) => self.bytes >= most,
             Some(Rotate::Time(most)) => self.begun.elapsed() >= most,
         };
-        if is_due {
+        // An empty file would be no file of histograms.
+        if is_due && self.bytes > 0 {
             self.next()?;
         }
         let written = self.sink.write_all(lines).and_then(|()| self.sink.flush());

@@ -270,7 +270,7 @@ fn requests_have_the_process_of_their_first_bio() {
 #[test]
 fn pieces_are_continued_and_the_oldest_go() {
     let mut setup = Setup::new(1, |options| {
-        (options.rotate, options.keep) = (Some(Rotate::Bytes(1)), Some(2));
+        (options.rotate, options.keep) = (Some(Rotate::Time(Duration::ZERO)), Some(2));
     });
     let folder = setup.folder.path().to_owned();
     for second in 1..6 {

@@ -9,7 +9,6 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use super::plain::Plain;
 use crate::error::{Place, Problem, ReadError};
 use crate::formats::capture::tracepoint::{self, Shape, Tracepoint};
 
@@ -90,8 +89,6 @@ pub(super) struct Layout {
     pub(super) rwbs: Option<Field>,
     pub(super) command: Option<Field>,
     pub(super) process: Option<Field>,
-    /// The same fields, if they have the usual sizes.
-    pub(super) plain: Option<Plain>,
 }
 
 /// All that is needed to decode pages.
@@ -290,7 +287,7 @@ fn header(text: &str) -> Result<Header, String> {
 
 /// Parses the format of a tracepoint: its number, the field that holds it in every event, and, of
 /// one that is read, its layout.
-pub(super) fn event(text: &str) -> Result<(u16, Field, Option<Layout>), String> {
+fn event(text: &str) -> Result<(u16, Field, Option<Layout>), String> {
     let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)).map(str::trim);
     let name = value("name:").ok_or("there is no `name:`")?;
     let number = value("ID:").and_then(|number| number.parse().ok()).ok_or("there is no number after `ID:`")?;
@@ -317,9 +314,7 @@ pub(super) fn event(text: &str) -> Result<(u16, Field, Option<Layout>), String> 
         rwbs: if of_device { Some(find(&fields, "rwbs")?) } else { None },
         command: find(&fields, "cmd").ok(),
         process: find(&fields, "comm").ok(),
-        plain: None,
     };
-    let layout = Layout { plain: Plain::of(&layout), ..layout };
     Ok((number, id, Some(layout)))
 }
 

@@ -23,7 +23,6 @@ mod live;
 mod page;
 mod pages;
 mod pieces;
-mod plain;
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::{Path, PathBuf};

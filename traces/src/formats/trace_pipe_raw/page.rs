@@ -358,30 +358,9 @@ fn decode(
         findings.count("other_events");
         return Ok(None);
     };
-    let read_text = |field: Option<Field>| field.map_or(Ok(&[][..]), |field| text(data, field, order));
-    let plain = layout.plain.filter(|_| order == ByteOrder::Little).and_then(|plain| plain.fields(data));
-    // Also an event that is too short, which the other way refuses.
-    let (pid, fields) = plain.map_or_else(|| of_any_size(layout, data, order), Ok)?;
-    let name = read_text(layout.process)?;
-    if !name.is_empty() {
-        findings.name(pid, name);
-    }
-    let event = layout.point.event(&fields)?;
-    if event.is_none() {
-        findings.count("zone_commands");
-    }
-    Ok(event.map(|event| Event { pid, ..event }))
-}
-
-/// The process and the fields of an event, whatever sizes its fields have.
-pub(super) fn of_any_size<'a>(
-    layout: &Layout,
-    data: &'a [u8],
-    order: ByteOrder,
-) -> Result<(u32, EventFields<'a>), &'static str> {
     let optional = |field: Option<Field>| field.map_or(Ok(0), |field| number(data, field, order));
     let read_text = |field: Option<Field>| field.map_or(Ok(&[][..]), |field| text(data, field, order));
-    let Layout { pid, device, sector, sectors, bytes, second, error, priority, rwbs, command, .. } = *layout;
+    let Layout { pid, device, sector, sectors, bytes, second, error, priority, rwbs, command, process, .. } = *layout;
     let ioprio = optional(priority)?;
     let fields = EventFields {
         device: optional(device)? as u32,
@@ -395,5 +374,14 @@ pub(super) fn of_any_size<'a>(
         // Linux 6.1, `include/uapi/linux/ioprio.h`: class from bit 13, hint from bit 3, level.
         priority: tracepoint::priority(ioprio >> 13 & 7, ioprio & 7),
     };
-    Ok((number(data, pid, order)? as u32, fields))
+    let pid = number(data, pid, order)? as u32;
+    let name = read_text(process)?;
+    if !name.is_empty() {
+        findings.name(pid, name);
+    }
+    let event = layout.point.event(&fields)?;
+    if event.is_none() {
+        findings.count("zone_commands");
+    }
+    Ok(event.map(|event| Event { pid, ..event }))
 }
