@@ -17,6 +17,7 @@ mod error;
 mod histograms;
 mod limits;
 mod merge;
+mod open_files;
 mod options;
 mod output;
 mod pieces;

@@ -140,7 +140,7 @@ impl<'a> Capture<'a> {
             counts: KernelCounts::take(&options.devices),
             merger: RecordMerger::new(&options.devices, chosen.backend.format().0),
             chosen,
-            attribution: Attribution::new(options.vm_by, names),
+            attribution: Attribution::new(options.vm_by, names).with_files(&options.devices),
             store: None,
             histograms: None,
             pieces,
@@ -417,6 +417,9 @@ impl<'a> Capture<'a> {
         add("lost_events", losses.lost_events.to_string());
         if let Some(zero) = self.merger.zero() {
             add("zero_trace_ns", zero.to_string());
+        }
+        for (of, files) in self.attribution.files().iter().filter(|(_, files)| !files.is_empty()) {
+            add(&format!("files.{of}"), serde_json::to_string(files).unwrap_or_default());
         }
         if let Some(share) = self.attribution.unattributed_share() {
             add("unattributed_share", format!("{share:.6}"));
