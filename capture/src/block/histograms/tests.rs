@@ -189,7 +189,7 @@ fn each_operation_and_device_is_counted_apart_and_nothing_is_dropped_in_silence(
 #[test]
 fn losses_and_stuck_requests_have_a_line_without_a_request() {
     let mut setup = Setup::new(1, |_| {});
-    setup.hand(&[issue(1_000 * MS, 0)], 3_000 * MS);
+    setup.hand(&[issue(1_000 * MS, 0), complete(1_100 * MS, 800)], 3_000 * MS);
     setup.hand(&[complete(3_000 * MS, 0)], 4_000 * MS);
     setup.losses.lost_events = 2;
     setup.hand(&[], 6_000 * MS);
@@ -197,6 +197,9 @@ fn losses_and_stuck_requests_have_a_line_without_a_request() {
     let found: Vec<(u64, u64, u64)> =
         lines.iter().map(|line| (line.device_in_flight_ns / MS, requests(&line.read), line.lost_events)).collect();
     assert_eq!(found, [(750, 0, 0), (1_000, 0, 0), (250, 1, 0), (0, 0, 2), (0, 0, 0)]);
+    // Each is on one line only.
+    let unmatched: Vec<u64> = lines.iter().map(|line| line.unmatched.values().sum()).collect();
+    assert_eq!(unmatched, [1, 0, 0, 0, 0]);
 }
 
 /// Against a slow count of random requests that overlap, also at the same address and in batches of any size.
