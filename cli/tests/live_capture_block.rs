@@ -293,6 +293,10 @@ fn requests_are_attributed_by_process_and_the_rest_is_unattributed() {
     let (records, _, meta) = read(&trace, None);
     let web = meta.vms.iter().position(|name| name == "web").unwrap();
     assert!(records.iter().filter(|record| usize::from(record.request.vm.0) == web).count() > 300);
+    let files =
+        |of: &str| serde_json::from_str::<Vec<String>>(&meta.provenance[&format!("capture.files.{of}")]).unwrap();
+    assert_eq!(files("web"), [device.str()]);
+    assert_eq!(files(&device.name()), [text(&device.folder.path().join("image"))]);
     let share = summary["unattributed_share"].as_f64().unwrap();
     assert!((0.0..0.9).contains(&share), "{summary}");
 }

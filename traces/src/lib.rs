@@ -9,6 +9,7 @@ pub mod described;
 pub mod error;
 pub mod events;
 pub mod formats;
+pub mod histograms;
 pub mod in_memory;
 pub mod input;
 pub mod origin;

@@ -3,11 +3,14 @@
 //! A process is identified at its first request, because it may have ended when its records are emitted. Requests of
 //! kernel threads (write-back, device mapper, the kernel's I/O threads) belong to no VM.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use traces::VmId;
+
+use super::device::BlockDevice;
+use super::open_files;
 
 /// How requests are attributed to VMs.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,6 +42,10 @@ pub(super) struct Attribution {
     last: Option<(u32, VmId)>,
     requests: u64,
     unattributed: u64,
+    /// Numbers of the devices on which open files are looked for; none if their names are not wanted.
+    devices: Vec<u32>,
+    /// Files by the VM or loop device that has them.
+    files: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Attribution {
@@ -54,7 +61,22 @@ impl Attribution {
             AttributeBy::Cgroup | AttributeBy::Process => vec![UNATTRIBUTED.to_owned()],
         };
         let (known, proc) = (BTreeMap::new(), proc.to_owned());
-        Attribution { by, proc, vms, known, last: None, requests: 0, unattributed: 0 }
+        let (devices, files) = (Vec::new(), BTreeMap::new());
+        Attribution { by, proc, vms, known, last: None, requests: 0, unattributed: 0, devices, files }
+    }
+
+    /// The same, which notes the names of files that lie on these devices or behind them.
+    pub(super) fn with_files(mut self, devices: &[BlockDevice]) -> Attribution {
+        self.devices = devices.iter().map(|device| device.number).collect();
+        let behind =
+            |device: &BlockDevice| Some((device.name.clone(), BTreeSet::from([open_files::behind_loop(device)?])));
+        self.files = devices.iter().filter_map(behind).collect();
+        self
+    }
+
+    /// Files on the traced devices, by the VM or loop device that has them.
+    pub(super) fn files(&self) -> &BTreeMap<String, BTreeSet<String>> {
+        &self.files
     }
 
     /// Names by [`VmId`].
@@ -136,7 +158,7 @@ impl Attribution {
         by_controller.filter(|path| path != "/").or_else(|| of(fields.find(|(names, _)| names.is_empty())))
     }
 
-    fn process(&self, pid: u32) -> Option<String> {
+    fn process(&mut self, pid: u32) -> Option<String> {
         let comm = self.read(pid, "comm")?;
         let comm = String::from_utf8_lossy(&comm).trim_end().to_owned();
         // Xen's block backend is one kernel thread for each domain's disk: blkback.DOMAIN.DISK (older ones:
@@ -148,7 +170,13 @@ impl Attribution {
         let line = self.command_line(pid)?;
         let words: Vec<&str> =
             line.split(|byte| *byte == 0).map(|word| std::str::from_utf8(word).unwrap_or_default()).collect();
-        Some(qemu_vm_name(&words).unwrap_or(comm))
+        let Some(vm) = qemu_vm_name(&words) else { return Some(comm) };
+        // Of the first thread that is seen; all have the same files.
+        if !self.devices.is_empty() && !self.files.contains_key(&vm) {
+            let files = open_files::of_process(&self.proc.join(pid.to_string()), &self.devices);
+            self.files.insert(vm.clone(), files);
+        }
+        Some(vm)
     }
 }
 

@@ -70,6 +70,10 @@ impl ClockReadings {
         step
     }
 
+    pub(super) fn last(&self) -> Option<&ClockReading> {
+        self.readings.last()
+    }
+
     pub(super) fn first(&self) -> Option<&ClockReading> {
         self.readings.first()
     }

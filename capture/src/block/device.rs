@@ -103,7 +103,7 @@ fn parsed(text: &str) -> Option<u32> {
     Some(major.parse::<u32>().ok()? << 20 | minor.parse::<u32>().ok()?)
 }
 
-/// The devices below a file at `path`, which may not exist yet. These are its partition, the partition's disk, and the
+/// The devices below a file at `path`, which may not exist yet, or the device that it is and those below. These are its partition, the partition's disk, and the
 /// devices below that (device mapper, md, the file behind a loop device).
 ///
 /// # Errors
@@ -117,7 +117,8 @@ pub(super) fn below(path: &Path) -> Result<BTreeSet<u32>, CaptureError> {
 }
 
 fn follow_file(path: &Path, found: &mut BTreeSet<u32>, depth: usize) -> io::Result<()> {
-    let device = fs::metadata(path)?.dev();
+    let metadata = fs::metadata(path)?;
+    let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
     let number = if major(device) == 0 { mounted_from(path) } else { Some(kernel_number(device)) };
     if let Some(number) = number {
         follow(number, found, depth);

@@ -19,6 +19,18 @@ pub(super) struct EventQueue {
     losses: Losses,
 }
 
+impl EventQueue {
+    /// Without events yet; `zero` is the trace's zero in the events' clock.
+    pub(super) fn new(zero: u64) -> EventQueue {
+        EventQueue { waiting: Vec::new(), run: Vec::new(), zero, losses: Losses::default() }
+    }
+
+    /// Adds the next event.
+    pub(super) fn push(&mut self, placed: Placed) {
+        self.waiting.push(placed);
+    }
+}
+
 impl EventSource for EventQueue {
     fn advance(&mut self) -> Result<bool, ReadError> {
         self.run.clear();
@@ -123,17 +135,7 @@ impl RecordMerger {
         if self.zero.is_none() {
             self.zero = Some(first.event.time);
             let member = || DeviceStream {
-                reader: PairedReader::new(
-                    EventQueue {
-                        waiting: Vec::new(),
-                        run: Vec::new(),
-                        zero: first.event.time,
-                        losses: Losses::default(),
-                    },
-                    self.format,
-                    "",
-                    &self.options,
-                ),
+                reader: PairedReader::new(EventQueue::new(first.event.time), self.format, "", &self.options),
                 ready: VecDeque::new(),
                 events: 0,
             };
@@ -145,7 +147,7 @@ impl RecordMerger {
                 attribution.see(placed.event.pid);
             }
             self.members[at].events += 1;
-            self.members[at].reader.source_mut().waiting.push(*placed);
+            self.members[at].reader.source_mut().push(*placed);
         }
         self.now = events.last().map_or(self.now, |placed| placed.event.time);
     }

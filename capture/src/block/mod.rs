@@ -5,7 +5,7 @@
 //! (`backends/blktrace.rs`). For each device, a reader pairs the events with the same code that reads captures from
 //! files ([`traces::events::PairedReader`]). The records are merged by arrival (`merge.rs`) and attributed to a VM
 //! (`attribution.rs`). A separate thread writes them (`store.rs`), so that a slow disk does not delay reading the
-//! kernel's buffers. Before a backend switches anything on in the kernel, it registers it with a [`Supervisor`].
+//! kernel's buffers. Of histograms, only the counts of each second are kept and written (`histograms/`). Before a backend switches anything on in the kernel, it registers it with a [`Supervisor`].
 
 mod attribution;
 mod backends;
@@ -14,8 +14,10 @@ mod counters;
 mod decisions;
 mod device;
 mod error;
+mod histograms;
 mod limits;
 mod merge;
+mod open_files;
 mod options;
 mod output;
 mod pieces;
@@ -26,7 +28,7 @@ mod summary;
 mod supervisor;
 
 pub use attribution::AttributeBy;
-pub use backends::{BACKENDS, Backend, BackendRow, BackendSetup};
+pub use backends::{BACKENDS, Backend, BackendRow, BackendSetup, EventsNeeded};
 pub use clocks::ClockReading;
 pub use counters::completed as completed_ios;
 pub use decisions::describe_queue;

@@ -25,6 +25,8 @@ pub struct CaptureOptions {
     pub raw_too: Option<PathBuf>,
     /// Record scheduler decisions only.
     pub decisions_only: bool,
+    /// Write histograms by second and VM, and no trace.
+    pub histograms: bool,
     /// Overwrite existing files.
     pub force: bool,
     /// Permit writing onto a traced device.

@@ -1,5 +1,7 @@
 //! Runs a capture from its beginning to its end.
 
+mod ending;
+
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
@@ -7,26 +9,28 @@ use traces::events::Placed;
 use traces::trace::AddressSpace;
 use traces::{Layer, Losses, Record, TraceMeta};
 
-use super::attribution::Attribution;
-use super::backends::{self, BACKENDS, Backend, BackendSetup, ChosenBackend};
-use super::clocks::{ClockReading, ClockReadings, cpu_time};
+use super::attribution::{AttributeBy, Attribution};
+use super::backends::tracefs::EVENT_SETTLING_NS;
+use super::backends::{self, Backend, BackendSetup, ChosenBackend, EventsNeeded};
+use super::clocks::{ClockReading, ClockReadings, cpu_time, monotonic};
 use super::counters::KernelCounts;
 use super::device::BlockDevice;
 use super::error::CaptureError;
+use super::histograms::{self, Histograms};
 use super::limits::{RateLimit, StopLimits, pause};
 use super::merge::{RecordMerger, add_losses};
 use super::options::{CaptureOptions, CaptureProgress};
 use super::output::{self, Output};
 use super::pieces::RawPieces;
-use super::store::{StoreOutcome, TraceStore};
+use super::store::TraceStore;
 use super::summary::{CaptureSummary, StopReason};
 use super::supervisor::Supervisor;
-use crate::silence::{Reading, Silence};
 
 /// The interval between two sweeps: at a hundred thousand requests per second some 3 MB wait by then.
 const SWEEP_INTERVAL: Duration = Duration::from_millis(100);
-/// The same if the kernel's data are only copied. The kernel wakes the capture before its buffers are full.
-const RAW_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+/// The same if the kernel's data are only copied, or counted by second. The kernel wakes the capture before its
+/// buffers are full.
+const RARE_SWEEP_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest pause. A signal ends it, unless another thread received it or it came a moment too early.
 const PAUSE_MAX: Duration = Duration::from_secs(1);
 /// The interval between two checks of limits and devices, and between two progress reports.
@@ -47,6 +51,9 @@ pub fn record(
     stop: &AtomicBool,
     watch: &mut dyn FnMut(&CaptureProgress),
 ) -> Result<CaptureSummary, CaptureError> {
+    if options.histograms {
+        histograms::check_has_requests(&options.devices)?;
+    }
     if !options.allow_self_capture {
         options.output.check_apart(&options.devices)?;
     }
@@ -72,7 +79,11 @@ pub fn record(
         rotates: options.raw && options.rotate.is_some(),
         decode: !options.raw,
         buffer_kib: options.buffer_kib,
-        decisions_only: options.decisions_only,
+        events: match options {
+            CaptureOptions { histograms: true, vm_by, .. } => histograms::events_needed(*vm_by),
+            CaptureOptions { decisions_only: true, .. } => EventsNeeded::Decisions,
+            _ => EventsNeeded::All,
+        },
     };
     let chosen = backends::choose(&setup, options.backend.as_deref(), Vec::new(), &mut supervisor)?;
     let capture = Capture::begin(options, &setup, &mut supervisor, chosen, pieces);
@@ -93,6 +104,8 @@ struct Capture<'a> {
     merger: RecordMerger,
     attribution: Attribution,
     store: Option<TraceStore>,
+    /// In the place of a trace.
+    histograms: Option<Histograms>,
     /// The raw files, if they are all that is written or are written, too.
     pieces: Option<RawPieces>,
     clocks: ClockReadings,
@@ -127,8 +140,9 @@ impl<'a> Capture<'a> {
             counts: KernelCounts::take(&options.devices),
             merger: RecordMerger::new(&options.devices, chosen.backend.format().0),
             chosen,
-            attribution: Attribution::new(options.vm_by, names),
+            attribution: Attribution::new(options.vm_by, names).with_files(&options.devices),
             store: None,
+            histograms: None,
             pieces,
             clocks: ClockReadings::default(),
             rate: RateLimit::new(options.rate),
@@ -147,7 +161,11 @@ impl<'a> Capture<'a> {
             notes,
         };
         capture.read_clocks();
-        if !options.raw {
+        if options.histograms {
+            let (format, _) = capture.chosen.backend.format();
+            let offset = capture.clocks.last().map_or(0, ClockReading::offset_ns);
+            capture.histograms = Some(Histograms::begin(options, format, monotonic(), offset)?);
+        } else if !options.raw {
             let meta = capture.meta(CHECKPOINT_READINGS_MAX);
             capture.stored_vms = meta.vms.len();
             capture.store = Some(TraceStore::begin(options, meta)?);
@@ -161,7 +179,9 @@ impl<'a> Capture<'a> {
         let mut read_clocks = Instant::now();
         let mut events_before = 0;
         let mut cpu_before = cpu_time();
-        let interval = if self.options.raw { RAW_SWEEP_INTERVAL } else { SWEEP_INTERVAL };
+        // A process is identified soon after its first request, because it may end.
+        let is_rare = self.options.raw || (self.options.histograms && self.options.vm_by == AttributeBy::Device);
+        let interval = if is_rare { RARE_SWEEP_INTERVAL } else { SWEEP_INTERVAL };
         loop {
             let awake = Instant::now();
             if let Err(error) = self.sweep() {
@@ -265,7 +285,8 @@ impl<'a> Capture<'a> {
     }
 
     fn reason_to_end(&self) -> Option<StopReason> {
-        if self.store.as_ref().is_some_and(TraceStore::has_failed) {
+        let store_failed = self.store.as_ref().is_some_and(TraceStore::has_failed);
+        if store_failed || self.histograms.as_ref().is_some_and(Histograms::has_failed) {
             return Some(StopReason::OutputFailed);
         }
         if self.options.devices.iter().any(BlockDevice::is_gone) {
@@ -275,14 +296,29 @@ impl<'a> Capture<'a> {
     }
 
     fn written_bytes(&self) -> u64 {
-        self.store.as_ref().map_or_else(|| self.chosen.backend.raw_written().0, TraceStore::bytes)
+        match (&self.store, &self.histograms) {
+            (Some(store), _) => store.bytes(),
+            (None, Some(histograms)) => histograms.bytes(),
+            (None, None) => self.chosen.backend.raw_written().0,
+        }
     }
 
     /// Reads new events and passes on the complete records.
     fn sweep(&mut self) -> Result<(), CaptureError> {
         self.placed.clear();
+        let known = monotonic().saturating_sub(EVENT_SETTLING_NS);
         self.chosen.backend.sweep(&mut self.placed)?;
-        self.pass_on(false)
+        if self.histograms.is_some() { self.count(known) } else { self.pass_on(false) }
+    }
+
+    /// Counts the events in histograms. None before `known` is still to come.
+    fn count(&mut self, known: u64) -> Result<(), CaptureError> {
+        let Some(histograms) = &mut self.histograms else { return Ok(()) };
+        self.events += self.placed.len() as u64;
+        let losses = self.chosen.backend.losses();
+        let counted = histograms.hand(&self.placed, known, &losses, &mut self.attribution);
+        self.requests = histograms.requests();
+        Ok(counted?)
     }
 
     fn pass_on(&mut self, ended: bool) -> Result<(), CaptureError> {
@@ -315,11 +351,15 @@ impl<'a> Capture<'a> {
             let by = step as f64 / 1e6;
             self.notes.push(format!("the wall clock was set by {by:.3} ms; the trace's clock was not"));
         }
+        if let Some(histograms) = &mut self.histograms {
+            histograms.set_offset(reading.offset_ns());
+        }
     }
 
     fn losses(&self) -> Losses {
         let mut losses = self.chosen.backend.losses();
         add_losses(&mut losses, &self.merger.losses());
+        self.histograms.iter().for_each(|histograms| add_losses(&mut losses, &histograms.losses()));
         losses.lost_events += self.rate.dropped();
         losses
     }
@@ -378,109 +418,13 @@ impl<'a> Capture<'a> {
         if let Some(zero) = self.merger.zero() {
             add("zero_trace_ns", zero.to_string());
         }
+        for (of, files) in self.attribution.files().iter().filter(|(_, files)| !files.is_empty()) {
+            add(&format!("files.{of}"), serde_json::to_string(files).unwrap_or_default());
+        }
         if let Some(share) = self.attribution.unattributed_share() {
             add("unattributed_share", format!("{share:.6}"));
         }
         meta
-    }
-
-    /// Switches tracing off, stores the remaining records and returns the summary.
-    fn end(
-        mut self,
-        ended: Result<StopReason, CaptureError>,
-        watch: &mut dyn FnMut(&CaptureProgress),
-    ) -> Result<CaptureSummary, CaptureError> {
-        let lasted = self.begun.elapsed();
-        let (mut stopped_by, mut failure) = match ended {
-            Ok(reason) => (reason, None),
-            Err(error) => (StopReason::InputFailed, Some(error.to_string())),
-        };
-        self.placed.clear();
-        // Before tracing ends, so that every counted I/O has been traced.
-        let counted = self.counts.since(&self.options.devices);
-        let raw_events = self.chosen.backend.raw_written().1;
-        let stopped = self.chosen.backend.stop(&mut self.placed);
-        // If either fails, the records so far are kept.
-        for result in [self.pass_on(true), stopped] {
-            if let Err(error) = result
-                && failure.is_none()
-            {
-                (stopped_by, failure) = (StopReason::InputFailed, Some(error.to_string()));
-            }
-        }
-        if self.options.raw {
-            self.events = self.chosen.backend.raw_written().1.max(raw_events);
-        }
-        self.read_clocks();
-        let meta = self.meta(usize::MAX);
-        let raw_bytes = self.chosen.backend.raw_written().0;
-        let stored = match self.store.take() {
-            Some(store) => store.end(meta),
-            None => self.end_raw(&meta, raw_bytes)?,
-        };
-        if let Some(what) = stored.failure {
-            (stopped_by, failure) = (StopReason::OutputFailed, Some(what));
-        }
-        if self.options.devices.iter().any(BlockDevice::is_gone) && failure.is_none() {
-            stopped_by = StopReason::DeviceGone;
-        } else if failure.is_none() {
-            failure = self.missed(&counted, raw_bytes);
-        }
-        let last = self.progress(CHECK_INTERVAL, self.events);
-        watch(&last);
-        let losses = self.losses();
-        Ok(CaptureSummary {
-            schema_version: 1,
-            backend: self.chosen.name,
-            refused: std::mem::take(&mut self.chosen.refused),
-            devices: self.options.devices.iter().map(|device| device.name.clone()).collect(),
-            files: stored.files.iter().map(|path| path.display().to_string()).collect(),
-            lasted_ns: u64::try_from(lasted.as_nanos()).unwrap_or(u64::MAX),
-            events: self.events,
-            kernel_ios: counted.into_iter().sum::<Reading>().ok(),
-            requests: self.requests,
-            written_bytes: stored.bytes,
-            lost_events: losses.lost_events,
-            above_rate_events: self.rate.dropped(),
-            unmatched: losses.unmatched,
-            skipped: losses.skipped,
-            unattributed_share: self.attribution.unattributed_share(),
-            vms: self.attribution.vms().to_vec(),
-            cpu_ns: self.cpu_ns(),
-            clock_steps: self.clocks.steps(),
-            stopped_by,
-            failure,
-        })
-    }
-
-    /// The devices of which nothing was recorded although the kernel counted I/Os. Adds a note on each that was idle.
-    fn missed(&mut self, counted: &[Reading], raw_bytes: u64) -> Option<String> {
-        if self.losses().lost_events > 0 {
-            return None;
-        }
-        let is_tried =
-            |name: &str| name == self.chosen.name || self.chosen.refused.iter().any(|(other, _)| *other == name);
-        let others: Vec<&str> = BACKENDS.iter().map(|row| row.name).filter(|name| !is_tried(name)).collect();
-        let mut missed = Vec::new();
-        for (at, (device, counted)) in self.options.devices.iter().zip(counted).enumerate() {
-            // The events of raw data are not told apart by device, and blktrace does not count them.
-            let recorded = if self.options.raw { self.events + raw_bytes } else { self.merger.events(at) };
-            if recorded > 0 {
-                continue;
-            }
-            match Silence::of_device(&device.name, self.chosen.name, counted, &others) {
-                Silence::Missed(why) => missed.push(why),
-                Silence::Harmless(why) => self.notes.push(format!("warning: {why}")),
-            }
-        }
-        (!missed.is_empty()).then(|| missed.join("; "))
-    }
-
-    /// Completes the raw files, if they are all that is written.
-    fn end_raw(&self, meta: &TraceMeta, bytes: u64) -> Result<StoreOutcome, CaptureError> {
-        let Some(pieces) = &self.pieces else { return Ok(StoreOutcome { bytes, files: Vec::new(), failure: None }) };
-        pieces.describe(meta)?;
-        Ok(StoreOutcome { bytes, files: pieces.files()?, failure: None })
     }
 }
 

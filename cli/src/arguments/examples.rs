@@ -211,8 +211,8 @@ const EXAMPLES: &[Examples] = &[
         [
             ("A disk for a minute", "iocast capture block /dev/vdb -w 60 -o web.parquet"),
             (
-                "All disks of KVM guests, by VM",
-                "iocast capture block /dev/vdb /dev/vdc -w 60 --vm-by cgroup -o host.parquet",
+                "All disks of KVM guests, always on: histograms by second and VM",
+                "iocast capture block /dev/vdb /dev/vdc --histograms --vm-by cgroup --rotate 64m --keep 20 -o host.jsonl",
             ),
             (
                 "Always on and cheap: raw, the last 5 GB",

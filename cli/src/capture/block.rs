@@ -13,7 +13,7 @@ use crate::needs::{self, Use, uses};
 pub fn run(arguments: &Block) -> Result<()> {
     let devices = arguments.devices.iter().map(|path| BlockDevice::find(path)).collect::<Result<Vec<_>, _>>()?;
     ensure!(
-        devices.len() == 1 || arguments.vm_by == VmBy::Device,
+        devices.len() == 1 || arguments.vm_by == VmBy::Device || arguments.histograms,
         UsageError(
             "--vm-by cgroup and process accept one device only: addresses of several could not be distinguished".into()
         )
@@ -23,26 +23,32 @@ pub fn run(arguments: &Block) -> Result<()> {
     numbers.dedup();
     ensure!(numbers.len() == devices.len(), UsageError("a device is named twice".to_owned()));
     let names: Vec<&str> = devices.iter().map(|device| device.name.as_str()).collect();
-    let ending = if arguments.raw { "" } else { ".parquet" };
+    let ending = match (arguments.raw, arguments.histograms) {
+        (true, _) => "",
+        (_, true) => ".jsonl",
+        _ => ".parquet",
+    };
     let output = arguments.output.clone().unwrap_or_else(|| format!("{}{ending}", names.join("-")));
     let output = Output::parse(&output);
-    let ends_otherwise = |path: &Path| path.extension().is_some_and(|extension| extension != "parquet");
-    if let Some(path) = output.file().filter(|path| !arguments.raw && ends_otherwise(path)) {
-        let what = "a capture is written as Parquet; name it .parquet, and convert it afterwards (iocast convert)";
-        return Err(UsageError(format!("{}: {what}", path.display())).into());
+    if let Some((path, why)) = output.file().and_then(|path| Some((path, named_otherwise(path, arguments)?))) {
+        return Err(UsageError(format!("{}: {why}", path.display())).into());
     }
     ensure!(
         arguments.rotate.is_none() || output.file().is_some(),
         UsageError("--rotate needs files, but the trace goes to a stream".to_owned())
     );
-    needs::check(&arguments.backend.as_deref().and_then(of_backend).into_iter().collect::<Vec<_>>())?;
+    let of_histograms = arguments.histograms.then_some(uses::CAPTURE_BLOCK_HISTOGRAMS);
+    let needed = of_histograms.or(arguments.backend.as_deref().and_then(of_backend));
+    needs::check(&needed.into_iter().collect::<Vec<_>>())?;
     let options = CaptureOptions {
         devices,
-        backend: arguments.backend.clone(),
+        // The only backend that supplies some of the events only.
+        backend: if arguments.histograms { Some("tracefs".to_owned()) } else { arguments.backend.clone() },
         output: output.clone(),
         raw: arguments.raw,
         raw_too: arguments.raw_too.clone(),
         decisions_only: false,
+        histograms: arguments.histograms,
         force: arguments.force,
         allow_self_capture: arguments.allow_self_capture,
         vm_by: match arguments.vm_by {
@@ -62,6 +68,17 @@ pub fn run(arguments: &Block) -> Result<()> {
     };
     let summary = running::run(&options)?;
     running::report(&summary, &options, arguments.output_format, output != Output::Standard)
+}
+
+/// Why a file is not to be named so: what it holds could not be told from its name.
+fn named_otherwise(path: &Path, arguments: &Block) -> Option<&'static str> {
+    let extension = path.extension();
+    if arguments.histograms {
+        let what = "histograms are written as lines of JSON; name it .jsonl";
+        return extension.is_none_or(|extension| extension != "jsonl").then_some(what);
+    }
+    let what = "a capture is written as Parquet; name it .parquet, and convert it afterwards (iocast convert)";
+    (!arguments.raw && extension.is_some_and(|extension| extension != "parquet")).then_some(what)
 }
 
 /// The run with this backend and no other.

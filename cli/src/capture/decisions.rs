@@ -36,6 +36,7 @@ pub fn run(arguments: &arguments::Decisions) -> Result<()> {
         raw: true,
         raw_too: None,
         decisions_only: true,
+        histograms: false,
         force: arguments.force,
         allow_self_capture: false,
         vm_by: AttributeBy::Device,

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 
 use ::serve::Limits;
-use capture::block::{BACKENDS, BackendSetup, free_bytes};
+use capture::block::{BACKENDS, BackendSetup, EventsNeeded, free_bytes};
 use capture::lab::{KvmAccess, LabError};
 use capture::programs::find;
 use replay::live::Ring;
@@ -109,8 +109,8 @@ pub fn open_files() -> Result<String, String> {
 
 /// Asks a backend of `iocast capture block` whether it can be tried.
 fn backend(name: &str) -> Result<String, String> {
-    let (raw, decode, buffer_kib, decisions_only) = (None, true, 1, false);
-    let setup = BackendSetup { devices: Vec::new(), raw, rotates: false, decode, buffer_kib, decisions_only };
+    let (raw, decode, buffer_kib, events) = (None, true, 1, EventsNeeded::All);
+    let setup = BackendSetup { devices: Vec::new(), raw, rotates: false, decode, buffer_kib, events };
     match BACKENDS.iter().find(|row| row.name == name) {
         Some(row) => (row.probe)(&setup).map(|()| "yes".to_owned()),
         None => Err(format!("there is no backend {name}")),

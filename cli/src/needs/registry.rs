@@ -71,7 +71,7 @@ pub const NEEDS: &[Need] = &[
     Need {
         name: "tracefs",
         kind: Kind::Kernel(probes::tracefs),
-        needed: &[CAPTURE_DECISIONS, CAPTURE_BLOCK_TRACEFS],
+        needed: &[CAPTURE_DECISIONS, CAPTURE_BLOCK_TRACEFS, CAPTURE_BLOCK_HISTOGRAMS],
         useful: &[CAPTURE_BLOCK],
     },
     Need {

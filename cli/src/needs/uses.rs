@@ -40,6 +40,7 @@ pub const CAPTURE_BLOCK: Use = Use::every("capture block");
 pub const CAPTURE_BLOCK_BLKTRACE: Use = Use::when("capture block", "with --backend blktrace");
 pub const CAPTURE_BLOCK_TRACEFS: Use = Use::when("capture block", "with --backend tracefs");
 pub const CAPTURE_BLOCK_BLK_TRACER: Use = Use::when("capture block", "with --backend blk-tracer");
+pub const CAPTURE_BLOCK_HISTOGRAMS: Use = Use::when("capture block", "with --histograms");
 pub const CAPTURE_DECISIONS: Use = Use::every("capture decisions");
 pub const CAPTURE_ISCSI_INTERFACE: Use = Use::when("capture iscsi", "with --interface");
 pub const CAPTURE_ISCSI_TSHARK: Use = Use::when("capture iscsi", "with --engine tshark");

@@ -1,5 +1,6 @@
 //! `iocast stat`: measures a trace in one pass.
 
+mod histograms;
 mod tables;
 mod within;
 
@@ -33,6 +34,9 @@ const INTERVAL_MIN: Nanos = Nanos::from_ms(1);
 
 pub fn run(arguments: &Stat) -> Result<()> {
     ensure!(arguments.interval >= INTERVAL_MIN, UsageError(format!("--interval is at least {INTERVAL_MIN}")));
+    if let Some(files) = histograms::inputs(arguments)? {
+        return histograms::run(arguments, &files);
+    }
     let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
     let format = formats::recognise(&arguments.input, &options)?;
     let members = (format.members)(&arguments.input)?;

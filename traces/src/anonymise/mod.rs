@@ -348,6 +348,7 @@ mod tests {
                 meta.provenance.insert(format!("{format}.{key}"), value.to_owned());
             }
         }
+        meta.provenance.insert("capture.files.web".to_owned(), "[\"/srv/acme.img\"]".to_owned());
         let anonymous = Anonymiser::new(KEY).unwrap().meta(&meta).provenance;
         for format in ["blktrace", "blkparse", "ftrace", "trace-pipe-raw"] {
             assert_eq!(anonymous[&format!("{format}.merges")], "5");

@@ -91,6 +91,38 @@ impl<S: EventSource> PairedReader<S> {
         }
     }
 
+    /// Goes past all events that are there so far, of a source that still grows; `watch` sees them, and the records
+    /// that leave. After [`PairedReader::end`] it sees the records that are left.
+    ///
+    /// # Errors
+    /// As [`TraceReader::next`].
+    pub fn watch_so_far<W: Watch + ?Sized>(&mut self, watch: &mut W) -> Result<(), ReadError> {
+        let mut records = 0;
+        loop {
+            self.pass_run(watch, &mut records)?;
+            if !self.next_run()? {
+                break;
+            }
+        }
+        if self.ended {
+            self.pairing.leave(true, self.source.losses_mut(), watch);
+        }
+        Ok(())
+    }
+
+    /// Goes past the rest of the current run, and counts the records that leave.
+    fn pass_run<W: Watch + ?Sized>(&mut self, watch: &mut W, records: &mut u64) -> Result<(), ReadError> {
+        let zero = self.source.zero();
+        loop {
+            let (run, losses) = self.source.run();
+            let left = run.get(self.at..self.until).unwrap_or_default();
+            let taken = self.pairing.pass(left, zero, losses, watch, records);
+            let Some(why) = taken.refused else { return Ok(()) };
+            self.at += taken.events;
+            self.refuse(why)?;
+        }
+    }
+
     /// Nothing more will come from a source that grew.
     pub fn end(&mut self) {
         if !self.ended {
@@ -225,15 +257,7 @@ impl<S: EventSource> EventReader for PairedReader<S> {
             return Ok(None);
         }
         let mut records = 0;
-        let zero = self.source.zero();
-        loop {
-            let (run, losses) = self.source.run();
-            let left = run.get(self.at..self.until).unwrap_or_default();
-            let taken = self.pairing.pass(left, zero, losses, statistics, &mut records);
-            let Some(why) = taken.refused else { break };
-            self.at += taken.events;
-            self.refuse(why)?;
-        }
+        self.pass_run(statistics, &mut records)?;
         if !self.next_run()? {
             self.finish();
             records += self.pairing.leave(true, self.source.losses_mut(), statistics);

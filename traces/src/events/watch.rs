@@ -2,7 +2,7 @@
 
 use super::event::Event;
 use crate::record::Record;
-use crate::request::{Operation, Request, VmId};
+use crate::request::{Operation, Request, StreamId, VmId};
 use crate::units::{Lba, Sectors, Timestamp};
 
 /// A request as the device had it, after merging and splitting.
@@ -18,6 +18,9 @@ pub struct DeviceRequest {
     pub sectors: Sectors,
     /// The VM it came from.
     pub vm: VmId,
+    /// The process that queued its first arrival; 0 of the kernel's own flushes. Where the issue is the arrival, the
+    /// process that issued it.
+    pub stream: StreamId,
 }
 
 /// How one arrival passed the block layer: its [`Record`], and facts that the record does not hold.

@@ -10,6 +10,7 @@ pub mod drive;
 pub mod engines;
 pub mod free_run;
 pub mod guest;
+pub mod histograms;
 pub mod isolation;
 pub mod lab;
 pub mod live;

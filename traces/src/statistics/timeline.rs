@@ -6,7 +6,7 @@ use std::collections::BinaryHeap;
 
 use crate::events::{DeviceRequest, Passage, Watch};
 use crate::record::Record;
-use crate::request::{Operation, Request, VmId};
+use crate::request::{Operation, Request, StreamId, VmId};
 use crate::units::{Lba, Sectors, Timestamp};
 
 /// What may lie ahead of the last arrival; further records are watched without their completion.
@@ -29,6 +29,7 @@ struct Device {
     operation: Operation,
     lba: Lba,
     sectors: Sectors,
+    stream: StreamId,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -113,8 +114,8 @@ impl Timeline {
 }
 
 fn device(request: &Request, issued: Timestamp, completed: Timestamp) -> Device {
-    let Request { vm, operation, lba, .. } = *request;
-    Device { issued, completed, vm, operation, lba, sectors: request.sectors() }
+    let Request { vm, operation, lba, stream, .. } = *request;
+    Device { issued, completed, vm, operation, lba, sectors: request.sectors(), stream }
 }
 
 impl Device {
@@ -129,8 +130,8 @@ impl Device {
     }
 
     fn request(&self) -> DeviceRequest {
-        let Device { issued, operation, lba, sectors, vm, .. } = *self;
-        DeviceRequest { issued, operation, lba, sectors, vm }
+        let Device { issued, operation, lba, sectors, vm, stream, .. } = *self;
+        DeviceRequest { issued, operation, lba, sectors, vm, stream }
     }
 }
 

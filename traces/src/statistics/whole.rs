@@ -162,7 +162,7 @@ impl Watch for Statistics {
 
     #[inline(always)]
     fn issued(&mut self, request: &DeviceRequest) {
-        let DeviceRequest { issued: now, operation, lba, sectors, vm } = *request;
+        let DeviceRequest { issued: now, operation, lba, sectors, vm, .. } = *request;
         self.device_requests.add(operation, sectors);
         self.at_device.grow(now);
         self.at_issue.join(operation);

@@ -264,6 +264,7 @@ impl Backend for BlkTracer {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::block::backends::EventsNeeded;
 
     #[test]
     fn busy_tracer_is_named_in_the_error() {
@@ -296,7 +297,7 @@ mod tests {
             rotates: false,
             decode: true,
             buffer_kib: 1024,
-            decisions_only: false,
+            events: EventsNeeded::All,
         };
         SavedTracer::take(root, &setup).unwrap().store(&root.join("state")).unwrap();
         for (name, value) in TRACER_SETTINGS {

@@ -21,7 +21,7 @@ use traces::events::Placed;
 use traces::formats::blktrace::{FORMAT, LiveRecords};
 
 use super::tracefs::with_ending;
-use super::{Backend, BackendSetup};
+use super::{Backend, BackendSetup, EventsNeeded};
 use crate::block::clocks::monotonic;
 use crate::block::error::CaptureError;
 use crate::block::supervisor::Supervisor;
@@ -48,8 +48,10 @@ pub(super) fn probe(setup: &BackendSetup) -> Result<(), String> {
 }
 
 fn probe_at(setup: &BackendSetup, lockdown: &Path, debugfs: &Path) -> Result<(), String> {
-    if setup.decisions_only {
-        return Err("blktrace does not record I/O priorities".to_owned());
+    match setup.events {
+        EventsNeeded::All => {}
+        EventsNeeded::Decisions => return Err("blktrace does not record I/O priorities".to_owned()),
+        _ => return Err("blktrace records more events than histograms need".to_owned()),
     }
     if setup.rotates {
         return Err("blktrace's files cannot be rotated; --backend tracefs can".to_owned());
@@ -292,15 +294,15 @@ mod tests {
     use crate::block::device::BlockDevice;
     use crate::block::merge::RecordMerger;
 
-    fn setup(decisions_only: bool) -> BackendSetup {
-        BackendSetup { devices: Vec::new(), raw: None, rotates: false, decode: true, buffer_kib: 1024, decisions_only }
+    fn setup(events: EventsNeeded) -> BackendSetup {
+        BackendSetup { devices: Vec::new(), raw: None, rotates: false, decode: true, buffer_kib: 1024, events }
     }
 
     #[test]
     fn probe_names_the_obstacle() {
         let folder = tempfile::tempdir().unwrap();
         let (lockdown, debugfs) = (folder.path().join("lockdown"), folder.path().join("block"));
-        let probe = || probe_at(&setup(false), &lockdown, &debugfs);
+        let probe = || probe_at(&setup(EventsNeeded::All), &lockdown, &debugfs);
         assert!(probe().unwrap_err().contains("debugfs is not mounted"));
         fs::create_dir(&debugfs).unwrap();
         assert_eq!(probe(), Ok(()));
@@ -308,7 +310,7 @@ mod tests {
         assert_eq!(probe(), Ok(()));
         fs::write(&lockdown, "none [integrity] confidentiality\n").unwrap();
         assert!(probe().unwrap_err().contains("locked down [integrity]"));
-        assert!(probe_at(&setup(true), Path::new("/x"), &debugfs).is_err());
+        assert!(probe_at(&setup(EventsNeeded::Decisions), Path::new("/x"), &debugfs).is_err());
     }
 
     /// A script in place of blktrace.
@@ -327,7 +329,7 @@ mod tests {
             Path::new(env!("CARGO_MANIFEST_DIR")).join("../traces/tests/data/blktrace/virtio-mail.blktrace.0.gz");
         let script = format!("trap 'exit 0' TERM; gzip -dc {}; while :; do sleep 0.05; done", data.display());
         let program = stand_in(folder.path(), &script);
-        let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
+        let mut backend = Blktrace::begin(&setup(EventsNeeded::All), program.to_str().unwrap()).unwrap();
         let mut events = Vec::new();
         backend.sweep(&mut events).unwrap();
         backend.stop(&mut events).unwrap();
@@ -355,7 +357,7 @@ mod tests {
     fn blktrace_ending_early_ends_the_capture() {
         let folder = tempfile::tempdir().unwrap();
         let program = stand_in(folder.path(), "sleep 0.7; exit 3");
-        let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
+        let mut backend = Blktrace::begin(&setup(EventsNeeded::All), program.to_str().unwrap()).unwrap();
         let mut tries = (0..100).map(|_| {
             std::thread::sleep(POLL_INTERVAL);
             backend.sweep(&mut Vec::new())
@@ -371,11 +373,11 @@ mod tests {
         let complaint = "echo 'FAILED to start thread on CPU 0: 1/Operation not permitted' >&2";
         let runs_on = "trap 'exit 0' TERM; while :; do sleep 0.05; done";
         let program = stand_in(folder.path(), &format!("{complaint}; {runs_on}"));
-        let error = Blktrace::begin(&setup(false), program.to_str().unwrap()).err().unwrap().to_string();
+        let error = Blktrace::begin(&setup(EventsNeeded::All), program.to_str().unwrap()).err().unwrap().to_string();
         assert!(error.starts_with("blktrace: FAILED to start thread on CPU 0: 1/Operation not permitted; "), "{error}");
         assert!(error.contains("the backend tracefs works then"), "{error}");
         let program = stand_in(folder.path(), &format!("sleep 0.8; {complaint}; {runs_on}"));
-        let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
+        let mut backend = Blktrace::begin(&setup(EventsNeeded::All), program.to_str().unwrap()).unwrap();
         let mut tries = (0..100).map(|_| {
             std::thread::sleep(POLL_INTERVAL);
             backend.sweep(&mut Vec::new())
@@ -389,7 +391,7 @@ mod tests {
         let ended = |end: &str| {
             let runs_on = format!("trap '{end}' TERM; while :; do sleep 0.05; done");
             let program = stand_in(folder.path(), &runs_on);
-            let mut backend = Blktrace::begin(&setup(false), program.to_str().unwrap()).unwrap();
+            let mut backend = Blktrace::begin(&setup(EventsNeeded::All), program.to_str().unwrap()).unwrap();
             let stopped = backend.stop(&mut Vec::new());
             (stopped.map_err(|error| error.to_string()), backend.notes())
         };
@@ -404,7 +406,7 @@ mod tests {
 
     #[test]
     fn missing_or_failing_blktrace_is_reported() {
-        let why = |program: &str| Blktrace::begin(&setup(false), program).err().unwrap().to_string();
+        let why = |program: &str| Blktrace::begin(&setup(EventsNeeded::All), program).err().unwrap().to_string();
         assert_eq!(
             why("no-such-program"),
             "blktrace: it is not installed; `iocast doctor --for capture block` names its package"

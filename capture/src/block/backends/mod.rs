@@ -16,6 +16,20 @@ use super::device::BlockDevice;
 use super::error::CaptureError;
 use super::supervisor::Supervisor;
 
+/// The events that a capture needs. Each one costs the traced host time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum EventsNeeded {
+    /// Of a request's whole path through the block layer.
+    #[default]
+    All,
+    /// Of scheduler decisions: insert, issue, completion.
+    Decisions,
+    /// Of device requests: issue, completion, requeue.
+    DeviceRequests,
+    /// The same, and those by which a device request has the process that queued its first bio.
+    QueuedDeviceRequests,
+}
+
 /// Settings of a backend.
 #[derive(Clone, Debug)]
 pub struct BackendSetup {
@@ -29,8 +43,8 @@ pub struct BackendSetup {
     pub decode: bool,
     /// Size of the kernel's buffer for each CPU, in KiB.
     pub buffer_kib: u64,
-    /// Record scheduler decisions only: insert, issue, completion.
-    pub decisions_only: bool,
+    /// The events to supply.
+    pub events: EventsNeeded,
 }
 
 /// Supplies events while they happen. Dropping it switches tracing off.

@@ -17,7 +17,7 @@ use traces::events::Placed;
 use traces::formats::trace_pipe_raw::{FORMAT, LivePages};
 
 use super::raw_pages::RawPages;
-use super::{Backend, BackendSetup, sleep};
+use super::{Backend, BackendSetup, EventsNeeded, sleep};
 use crate::block::clocks::monotonic;
 use crate::block::error::CaptureError;
 use crate::block::restore::{INSTANCE_PREFIX, Owner, remove_instance};
@@ -41,11 +41,22 @@ const EVENTS: [&str; 11] = [
 /// The tracepoints of scheduler decisions.
 const DECISION_EVENTS: [&str; 5] =
     ["block_rq_insert", "block_rq_issue", "block_rq_merge", "block_rq_requeue", "block_rq_complete"];
+/// The tracepoints of device requests.
+const DEVICE_REQUEST_EVENTS: [&str; 3] = ["block_rq_issue", "block_rq_requeue", "block_rq_complete"];
+/// The same, and those by which a device request has the process that queued its first bio.
+const QUEUED_DEVICE_REQUEST_EVENTS: [&str; 6] = [
+    "block_bio_frontmerge",
+    "block_getrq",
+    "block_rq_issue",
+    "block_rq_merge",
+    "block_rq_requeue",
+    "block_rq_complete",
+];
 
 /// The longest time from an event's timestamp until it can be read, in nanoseconds. Newer events are not emitted yet.
 /// The kernel writes an event with preemption off in well under a microsecond, unless an interrupt or a VM's host
 /// intervenes.
-const EVENT_SETTLING_NS: u64 = 50_000_000;
+pub(in crate::block) const EVENT_SETTLING_NS: u64 = 50_000_000;
 /// Pages that are read and decoded at once.
 const PAGES_PER_READ: usize = 64;
 /// More bytes than any of the kernel's format descriptions has.
@@ -119,6 +130,8 @@ struct Tracefs {
     pages: LivePages,
     raw: Option<RawPages>,
     decode: bool,
+    /// A pause lasts until the kernel says that much waits.
+    sleeps_long: bool,
     /// The folder with the saved format descriptions.
     formats: PathBuf,
     /// That folder, if it is not kept with raw pages.
@@ -160,7 +173,12 @@ impl Tracefs {
             }
         };
         save_formats(&path, &formats)?;
-        let pages = LivePages::new(&formats)?;
+        let mut pages = LivePages::new(&formats)?;
+        let is_of_histograms =
+            matches!(setup.events, EventsNeeded::DeviceRequests | EventsNeeded::QueuedDeviceRequests);
+        if is_of_histograms {
+            pages = pages.without_names();
+        }
         let mut backend = Tracefs {
             cpus: BTreeMap::new(),
             instance,
@@ -169,6 +187,7 @@ impl Tracefs {
             pages,
             raw,
             decode: setup.decode,
+            sleeps_long: is_of_histograms || !setup.decode,
             formats,
             _temporary: kept,
             checked: Instant::now(),
@@ -295,7 +314,7 @@ impl Backend for Tracefs {
     }
 
     fn wait(&mut self, longest: Duration) {
-        if self.decode {
+        if !self.sleeps_long {
             return sleep(longest);
         }
         let from = Instant::now();
@@ -381,7 +400,12 @@ fn set(folder: &Path, name: &str, value: &str) -> Result<(), CaptureError> {
 /// Switches the events of the devices on.
 fn enable(instance: &Path, setup: &BackendSetup) -> Result<(), CaptureError> {
     let terms: Vec<String> = setup.devices.iter().map(|device| format!("dev == {}", device.number)).collect();
-    let events: &[&str] = if setup.decisions_only { &DECISION_EVENTS } else { &EVENTS };
+    let events: &[&str] = match setup.events {
+        EventsNeeded::All => &EVENTS,
+        EventsNeeded::Decisions => &DECISION_EVENTS,
+        EventsNeeded::DeviceRequests => &DEVICE_REQUEST_EVENTS,
+        EventsNeeded::QueuedDeviceRequests => &QUEUED_DEVICE_REQUEST_EVENTS,
+    };
     for event in events {
         let name = format!("events/block/{event}");
         if instance.join(&name).exists() {

@@ -19,7 +19,7 @@ pub struct Block {
     #[command(flatten)]
     pub until: Until,
     /// Trace to write (Parquet): a file, `-` for standard output, unix:PATH for a listening socket; with --raw the
-    /// beginning of the files' names [default: NAME-OF-DEVICE.parquet]
+    /// beginning of the files' names; with --histograms a file of lines [default: NAME-OF-DEVICE.parquet or .jsonl]
     #[arg(short, long, value_name = "FILE")]
     pub output: Option<String>,
     /// Overwrite the output if it exists
@@ -28,6 +28,10 @@ pub struct Block {
     /// Write the kernel's raw data instead of a trace: pages of the trace buffer, or blktrace's files
     #[arg(long, conflicts_with_all = ["vm_by", "max_rate"])]
     pub raw: bool,
+    /// Write histograms by second and VM instead of a trace, as lines of JSON: for a capture that is always on. Times
+    /// are D2C, from the issue to the completion
+    #[arg(long, conflicts_with_all = ["raw", "raw_too", "max_rate", "layer", "backend"])]
+    pub histograms: bool,
     /// Also write the kernel's raw data, to files whose names begin so
     #[arg(long, value_name = "STEM", conflicts_with = "raw")]
     pub raw_too: Option<PathBuf>,
@@ -41,7 +45,8 @@ pub struct Block {
     /// Layer of the trace, instead of guest-queue (hypervisor: on a host whose VMs use the device)
     #[arg(long, value_parser = parse_layer, value_name = "guest-queue|guest-issued|hypervisor|wire")]
     pub layer: Option<Layer>,
-    /// Begin a new file, NAME.0001.parquet and on, at this size (1g) or age (1h); with --raw a new piece NAME.0001
+    /// Begin a new file, NAME.0001.parquet (or .jsonl) and on, at this size (1g) or age (1h); with --raw a new piece
+    /// NAME.0001
     #[arg(long, value_parser = parse_rotate, value_name = "SIZE|TIME")]
     pub rotate: Option<Rotate>,
     /// Files or pieces that stay; when a new one begins, the oldest are removed [default: all]

@@ -41,6 +41,7 @@ impl Recording {
             raw: false,
             raw_too: None,
             decisions_only: false,
+            histograms: false,
             force: true,
             allow_self_capture: false,
             vm_by: AttributeBy::Device,

@@ -4,7 +4,7 @@ use super::{FLUSHES_IN_FLIGHT, Pairing, Served};
 use crate::events::event::{Category, Event};
 use crate::events::units::State;
 use crate::events::watch::{DeviceRequest, Watch};
-use crate::request::{Operation, VmId};
+use crate::request::{Operation, StreamId, VmId};
 use crate::trace::Losses;
 use crate::units::{Lba, Sectors, Timestamp};
 
@@ -68,5 +68,6 @@ impl Pairing {
 /// A request of the flush machinery.
 pub(super) fn flush_at_device(issued: u64) -> DeviceRequest {
     let issued = Timestamp::from_ns(issued);
-    DeviceRequest { issued, operation: Operation::Flush, lba: Lba::ZERO, sectors: Sectors::ZERO, vm: VmId(0) }
+    let (operation, lba, sectors) = (Operation::Flush, Lba::ZERO, Sectors::ZERO);
+    DeviceRequest { issued, operation, lba, sectors, vm: VmId(0), stream: StreamId(0) }
 }

@@ -7,7 +7,7 @@ use crate::events::event::{Category, Event};
 use crate::events::index::{Index, NONE};
 use crate::events::ring::{Ring, UNSEEN};
 use crate::events::watch::DeviceRequest;
-use crate::request::{Operation, Request, VmId};
+use crate::request::{Operation, Request, StreamId, VmId};
 use crate::units::{Lba, Sectors, Timestamp};
 
 /// How far a unit has come.
@@ -80,8 +80,14 @@ impl Unit {
     /// As it went to the device.
     pub(super) fn at_device(&self) -> DeviceRequest {
         let sectors = Sectors::new(self.end - self.issued_start).min(Request::SECTORS_MAX);
-        let issued = Timestamp::from_ns(self.issued);
-        DeviceRequest { issued, operation: self.operation(), lba: Lba::new(self.issued_start), sectors, vm: VmId(0) }
+        DeviceRequest {
+            issued: Timestamp::from_ns(self.issued),
+            operation: self.operation(),
+            lba: Lba::new(self.issued_start),
+            sectors,
+            vm: VmId(0),
+            stream: StreamId(self.pid),
+        }
     }
 }
 

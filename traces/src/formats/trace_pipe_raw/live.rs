@@ -3,6 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 use std::path::Path;
+use std::sync::Arc;
 
 use super::layout::Layouts;
 use super::page::PageFile;
@@ -47,6 +48,14 @@ impl LivePages {
             findings: Findings::new(true),
             order: Released::default(),
         })
+    }
+
+    /// Notes no names of processes from now on: a capture that never ends would see more and more of them.
+    #[must_use]
+    pub fn without_names(mut self) -> LivePages {
+        let layouts = Arc::make_mut(&mut self.layouts.events);
+        layouts.iter_mut().flatten().for_each(|layout| layout.process = None);
+        self
     }
 
     /// Bytes of a page.
