@@ -154,7 +154,6 @@ pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<Gro
             ci95: half.map(|half| [ours - half, ours + half]),
             counts: false,
             source,
-            ..Cell::default()
         };
         let mut missed: Vec<Vec<f64>> = vec![Vec::new(); PREDICTORS.len()];
         for (pair, row) in rows.iter().enumerate() {

@@ -66,8 +66,8 @@ impl Queues {
     pub(super) fn figures(&self, source: &str) -> Vec<Series> {
         let mut all = Vec::new();
         for figure in [2, 3] {
-            for kind in 0..KINDS.len() {
-                for of in 0..KINDS.len() {
+            for (kind, of_kind) in KINDS.iter().enumerate() {
+                for (of, found) in KINDS.iter().enumerate() {
                     let points = if figure == 2 { self.distribution(kind, of) } else { self.one_second(kind, of) };
                     let [x, y] = match figure {
                         2 => ["requests found", "share of arrivals"],
@@ -76,7 +76,7 @@ impl Queues {
                     all.push(Series {
                         figure: format!("{figure}, {source}"),
                         scheduler: None,
-                        name: format!("{} find {}", KINDS[kind], KINDS[of]),
+                        name: format!("{of_kind} find {found}"),
                         x: x.to_owned(),
                         y: y.to_owned(),
                         points,

@@ -95,7 +95,7 @@ mod tests {
         // The other seed's VM has the reverse order, and is the faster one.
         let reverse =
             runs(|system, scheduler| if system == 0 { 10.0 + scheduler as f64 } else { 5.0 - scheduler as f64 });
-        assert_eq!(verdicts(&[reverse.clone()]), [Verdict::Contradicts; 4]);
+        assert_eq!(verdicts(std::slice::from_ref(&reverse)), [Verdict::Contradicts; 4]);
         let both = [as_said, reverse];
         assert_eq!(verdicts(&both)[0], Verdict::HoldsInPart);
         assert!(claims(&both)[0].ours.contains("mean service in 1, by mean response in 1"), "{:?}", claims(&both)[0]);

@@ -10,7 +10,7 @@ use traces::spec::Spec;
 use traces::statistics::mean_and_half_width;
 
 use super::choices::Choices;
-use super::run::{GEOMETRY, Measured, PROCESSES, Prepared, Setting, System, run_on};
+use super::run::{GEOMETRY, Measured, PROCESSES, Prepared, Quantity, Setting, System, run_on};
 use crate::ReproduceError;
 use crate::estimate::cell;
 use crate::rules;
@@ -91,7 +91,7 @@ pub fn run(prepared: &Prepared, seed: u64) -> Result<Parts, ReproduceError> {
 /// The cells: mean response and throughput by load and part.
 pub fn cells(seeds: &[Parts]) -> Vec<Cell> {
     let mut cells = Vec::new();
-    let quantities: [(&str, &str, fn(&Measured) -> f64); 2] = [
+    let quantities: [(&str, &str, Quantity); 2] = [
         ("parts of CATS, mean response", "ms", |run| run.response[0]),
         ("parts of CATS, throughput", "sectors/ms", |run| run.throughput),
     ];

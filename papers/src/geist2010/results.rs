@@ -6,7 +6,7 @@ use traces::statistics::mean_and_half_width;
 
 use super::claims::claims;
 use super::numbers::{self, Columns, SCHEDULERS, TABLE_2, TABLE_3};
-use super::run::{Measured, System};
+use super::run::{Measured, Quantity, System};
 use super::{Runs, SYSTEMS};
 use crate::estimate::{cell, group_error};
 use crate::ranking::Ranking;
@@ -25,7 +25,7 @@ pub(super) struct Row {
     /// The paper's values by scheduler.
     pub(super) paper: fn(&Columns) -> [f64; 3],
     /// The value of a run.
-    pub(super) ours: fn(&Measured) -> f64,
+    pub(super) ours: Quantity,
     /// Whether it is one of the paper's three measures, which are ranked and count towards errors.
     pub(super) is_measure: bool,
     /// Whether a high value is a good one.
@@ -41,16 +41,11 @@ pub(super) const ROWS: [Row; 5] = [
     Row { high_is_good: true, ..row("throughput", "sectors/ms", |paper| paper.throughput, |ours| ours.throughput) },
 ];
 
-const fn row(
-    name: &'static str,
-    unit: &'static str,
-    paper: fn(&Columns) -> [f64; 3],
-    ours: fn(&Measured) -> f64,
-) -> Row {
+const fn row(name: &'static str, unit: &'static str, paper: fn(&Columns) -> [f64; 3], ours: Quantity) -> Row {
     Row { name, unit, paper, ours, is_measure: true, high_is_good: false }
 }
 
-const fn variance(name: &'static str, paper: fn(&Columns) -> [f64; 3], ours: fn(&Measured) -> f64) -> Row {
+const fn variance(name: &'static str, paper: fn(&Columns) -> [f64; 3], ours: Quantity) -> Row {
     Row { is_measure: false, ..row(name, "ms2", paper, ours) }
 }
 
@@ -126,7 +121,7 @@ fn system_cells<'a>(
 }
 
 /// The quantities of the shadow cache: name, the paper's value, the value of a run.
-const SHADOW: [(&str, Option<f64>, fn(&Measured) -> f64); 5] = [
+const SHADOW: [(&str, Option<f64>, Quantity); 5] = [
     ("share of services below 250 us", Some(MARKED), |ours| ours.marked_as_hits),
     ("share of those that were predicted", Some(numbers::RECALL), |ours| ours.recall_of_marked),
     ("share of the drive's hits", None, |ours| ours.hits),
@@ -138,7 +133,7 @@ const SHADOW: [(&str, Option<f64>, fn(&Measured) -> f64); 5] = [
 const MARKED: f64 = numbers::HITS as f64 / numbers::REQUESTS as f64;
 
 fn shadow_cache(seeds: &[Runs], table: &str, evidence: Evidence) -> Vec<Cell> {
-    let of = |&(row, paper, ours): &(&str, Option<f64>, fn(&Measured) -> f64)| {
+    let of = |&(row, paper, ours): &(&str, Option<f64>, Quantity)| {
         let values: Vec<f64> = seeds.iter().map(|runs| ours(&runs[0][0][0])).collect();
         cell([table, row, "real cats"], "share", paper, &values, false).by(evidence)
     };

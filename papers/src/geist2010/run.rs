@@ -62,6 +62,9 @@ pub struct Measured {
     pub rules: Vec<RuleFigures>,
 }
 
+/// Picks a quantity of a run.
+pub(super) type Quantity = fn(&Measured) -> f64;
+
 impl Measured {
     /// Converts quantities that were measured with times `k` times those of the real disk to the real disk's scale.
     #[must_use]
