@@ -317,7 +317,7 @@ fn window_leaves_out_requests_outside_it() {
 }
 
 #[test]
-fn tables_match_the_paper_except_for_five_cells() {
+fn tables_match_the_paper_except_for_one_cell() {
     let lab = sample("lab-virtio");
     let casale = ["reproduce", "casale2011", "--seeds", "2", "--lab", &lab];
     let output = iocast().args(casale).args(["--output-format", "json"]).assert().success();
@@ -347,14 +347,20 @@ fn tables_match_the_paper_except_for_five_cells() {
         .filter(|bar| bar["reached"] == false)
         .map(|bar| bar["ours"].as_f64().unwrap())
         .collect();
-    assert_eq!(missed, [1.0, 2.0, 2.0]);
+    assert_eq!(missed, [1.0]);
     let statements = reproduced["statements"].to_string();
-    assert_eq!(statements.matches("Probably a misprint").count(), 5);
+    assert_eq!(statements.matches("Probably a misprint").count(), 1);
     assert!(statements.contains("Equation (6) on the writes of replayed VMs"), "{statements}");
     let claims = reproduced["claims"].as_array().unwrap();
     let of_replayed = claims.iter().filter(|claim| claim["place"].as_str().unwrap().ends_with("replayed"));
-    assert!(of_replayed.clone().count() == 9 && of_replayed.clone().all(|claim| claim["evidence"] == "chosen-on"));
-    assert!(of_replayed.clone().all(|claim| claim["verdict"] == "holds"), "{claims:?}");
+    // Of ten statements about the queues nine hold; the formulas are further off than the paper says of its VMs.
+    let verdicts = |evidence: &str| -> Vec<&str> {
+        let of_kind = of_replayed.clone().filter(|claim| claim["evidence"] == evidence);
+        of_kind.map(|claim| claim["verdict"].as_str().unwrap()).collect()
+    };
+    let queues = verdicts("chosen-on");
+    assert_eq!((queues.len(), queues.iter().filter(|verdict| **verdict == "holds").count()), (10, 9), "{claims:?}");
+    assert_eq!(verdicts("fitted").len(), 4, "{claims:?}");
     let table = iocast().args(["reproduce", "casale2011", "--seeds", "1"]).assert().success();
     let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
     assert!(table.contains("II, requests/s: paper, ours, error (formula test)"), "{table}");

@@ -87,9 +87,10 @@ fn bars_of_kim_2015_say_what_holds_and_what_does_not() {
     let named = |reached: bool| -> Vec<&str> {
         bars.iter().filter(|bar| bar["reached"] == reached).map(|bar| bar["what"].as_str().unwrap()).collect()
     };
-    // Known misses: the gains of BA are above the paper's.
-    assert_eq!(named(false), ["fio, greatest gain of BA, %", "IOzone, greatest gain of BA, %"]);
-    assert_eq!(named(true).len(), 14);
+    // Known misses: four VMs lose less than the paper's, and the gains of BA are above its.
+    let missed = ["loss of four VMs against one, %", "fio, greatest gain of BA, %", "IOzone, greatest gain of BA, %"];
+    assert_eq!(named(false), missed);
+    assert_eq!(named(true).len(), 13);
     let evidence = |what: &str| &bars.iter().find(|bar| bar["what"] == what).unwrap()["evidence"];
     assert_eq!(evidence("Terasort, execution time with cfq, s"), "chosen-on");
     assert_eq!(evidence("Terasort, change of the execution time, %"), "forecast");
@@ -120,10 +121,16 @@ fn judged(found: &Value) {
     let pair = &ranks.iter().find(|rank| rank["what"] == "Table 3, real, throughput").unwrap()["pairs"][0];
     assert_eq!((&pair["better"], &pair["worse"], &pair["right"]), (&"deadline".into(), &"cats".into(), &0.into()));
     let errors = found["errors"].as_array().unwrap();
-    assert_eq!(errors.iter().map(|error| error["cells"].as_u64().unwrap()).collect::<Vec<_>>(), [9, 9, 16, 16]);
-    let behind = [(0.12, "chosen-on"), (0.20, "forecast"), (0.18, "fitted"), (0.18, "forecast")];
+    assert_eq!(errors.iter().map(|error| error["cells"].as_u64().unwrap()).collect::<Vec<_>>(), [9, 9, 16, 18, 16]);
+    let behind = [
+        (Some(0.12), "chosen-on"),
+        (Some(0.20), "forecast"),
+        (Some(0.18), "fitted"),
+        (None, "fitted"),
+        (Some(0.18), "forecast"),
+    ];
     for (error, (bar, evidence)) in errors.iter().zip(behind) {
-        assert_eq!((&error["bar"], &error["evidence"]), (&bar.into(), &evidence.into()));
+        assert_eq!((error["bar"].as_f64(), &error["evidence"]), (bar, &evidence.into()));
     }
     for error in &errors[..3] {
         assert!(error["mean_absolute_relative_error"].as_f64() < error["bar"].as_f64(), "{error}");

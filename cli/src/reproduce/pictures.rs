@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn names_of_files_hold_nothing_odd() {
         for (name, expected) in
-            [("2", "-table2"), ("3a", "-table3a"), ("shadow cache", "-table-shadow-cache"), ("../x", "-table----x")]
+            [("2", "-table2"), ("3a", "-table3a"), ("shadow cache", "-table-shadow-cache"), ("../x", "-table-x")]
         {
             assert_eq!(ending("-table", name), expected);
         }

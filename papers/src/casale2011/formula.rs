@@ -46,9 +46,14 @@ pub(super) fn formula(casale: &dyn Predictor) -> Formula {
         }
     }
     let predicted = |cell: &&Cell| cell.column.contains("predicted");
-    let off = |table: &str, digits: f64, errors: bool| {
-        let of_kind = |cell: &&Cell| cell.table == table && predicted(cell) != errors;
-        cells.iter().filter(of_kind).filter(|cell| !same_digits(cell, digits)).count() as f64
+    let off = |table: &str, digits: f64| {
+        let of_table = cells.iter().filter(|cell| cell.table == table).filter(predicted);
+        of_table.filter(|cell| !same_digits(cell, digits)).count() as f64
+    };
+    let errors_off = |table: &str| {
+        let of_table =
+            |misprint: &&String| misprint.starts_with(&format!("Table {table},")) && misprint.contains("error of");
+        misprints.iter().filter(of_table).count() as f64
     };
     let furthest = (cells.iter().filter(|cell| cell.table == "III").filter(predicted))
         .map(|cell| (cell.ours - cell.paper.unwrap_or(cell.ours)).abs());
@@ -56,22 +61,22 @@ pub(super) fn formula(casale: &dyn Predictor) -> Formula {
     let bars = vec![
         none(
             "formula test, Table I: predictions that differ from the paper's last digit",
-            off("I", 100.0, false),
+            off("I", 100.0),
             Evidence::Forecast,
         ),
         none(
-            "formula test, Table I: errors that differ from the paper's last digit",
-            off("I", 100.0, true),
+            "formula test, Table I: errors that do not follow from the printed values within their rounding",
+            errors_off("I"),
             Evidence::Forecast,
         ),
         none(
             "formula test, Table II: predictions that differ from the paper's last digit",
-            off("II", 1.0, false),
+            off("II", 1.0),
             Evidence::ChosenOn,
         ),
         none(
-            "formula test, Table II: errors that differ from the paper's last digit",
-            off("II", 100.0, true),
+            "formula test, Table II: errors that do not follow from the printed values within their rounding",
+            errors_off("II"),
             Evidence::Forecast,
         ),
         Bar::new(
@@ -82,8 +87,8 @@ pub(super) fn formula(casale: &dyn Predictor) -> Formula {
             Evidence::ChosenOn,
         ),
         none(
-            "formula test, Table III, reads: errors that differ from the paper's last digit",
-            off("III", 100.0, true),
+            "formula test, Table III, reads: errors that do not follow from the printed values within their rounding",
+            errors_off("III"),
             Evidence::Forecast,
         ),
     ];
@@ -125,7 +130,7 @@ fn cell([table, row, column]: [&str; 3], unit: &str, paper: f64, ours: f64) -> C
         ci95: None,
         counts: true,
         source: Source::Formula,
-        evidence: if table == "I" || column.starts_with("error") { Evidence::Forecast } else { Evidence::ChosenOn },
+        evidence: if table == "I" { Evidence::Forecast } else { Evidence::ChosenOn },
     }
 }
 
@@ -140,7 +145,6 @@ pub(super) const TYPES: [&str; 2] = ["R", "W"];
 
 fn table_1(pair: &Pair, together: &Consolidation, cells: &mut Vec<Cell>, misprints: &mut Vec<String>) {
     let reads = together.mix_read.unwrap_or(f64::NAN);
-    let all: f64 = pair.rates.iter().sum();
     for (kind, ours) in [reads, 1.0 - reads].into_iter().enumerate() {
         let column = TYPES[kind];
         let printed = pair.predicted_mix[kind];
@@ -156,16 +160,9 @@ fn table_1(pair: &Pair, together: &Consolidation, cells: &mut Vec<Cell>, misprin
             misprints.push(format!("{place}: {printed} printed, {ours:.4} by the formula{sum}"));
         }
         cells.push(mix);
-        // The measured mix follows from the rates of Table II.
-        error_cell(
-            ["I", pair.name, column],
-            pair.mix_error[kind],
-            ours,
-            pair.rates[kind] / all,
-            100.0,
-            cells,
-            misprints,
-        );
+        // The printed shares are rounded to two digits.
+        let slack = [0.0, 0.005];
+        error_cell(["I", pair.name, column], pair.mix_error[kind], [ours, pair.mix[kind]], slack, cells, misprints);
     }
 }
 
@@ -175,7 +172,15 @@ fn table_2(pair: &Pair, together: &Consolidation, cells: &mut Vec<Cell>, misprin
         let (ours, column) = (ours.unwrap_or(f64::NAN), TYPES[kind]);
         let printed = pair.predicted_rates[kind];
         cells.push(cell(["II", pair.name, &format!("predicted {column}")], "requests/s", printed, ours));
-        error_cell(["II", pair.name, column], pair.rate_error[kind], ours, pair.rates[kind], 100.0, cells, misprints);
+        // Solved from the printed predictions, our rates are as coarse as these.
+        error_cell(
+            ["II", pair.name, column],
+            pair.rate_error[kind],
+            [ours, pair.rates[kind]],
+            [0.5, 0.5],
+            cells,
+            misprints,
+        );
     }
 }
 
@@ -186,28 +191,37 @@ fn table_3(pair: &Pair, together: &Consolidation, cells: &mut Vec<Cell>, misprin
         cells.push(cell(["III", pair.name, &column], "ms", pair.predicted_response[vm][0], ours));
         let (printed, measured) = (pair.response_error[vm][0], pair.response[vm][0]);
         let column = format!("VM{} R", vm + 1);
-        error_cell(["III", pair.name, &column], printed, ours, measured, 100.0, cells, misprints);
+        error_cell(["III", pair.name, &column], printed, [ours, measured], [0.05, 0.05], cells, misprints);
     }
 }
 
-/// The paper's error of a prediction, recomputed from our prediction and the paper's measured value.
+/// The paper's error of a prediction, recomputed from our prediction and its measured value. A cell is probably a
+/// misprint if its last digit does not follow with any values within the `slack` of both, to which they are printed.
 fn error_cell(
     [table, row, column]: [&str; 3],
     printed: f64,
-    predicted: f64,
-    measured: f64,
-    digits: f64,
+    [predicted, measured]: [f64; 2],
+    slack: [f64; 2],
     cells: &mut Vec<Cell>,
     misprints: &mut Vec<String>,
 ) {
-    let ours = (predicted - measured).abs() / measured;
-    let error = cell([table, row, &format!("error of {column}")], "share", printed, ours);
-    if !same_digits(&error, digits) {
+    let error = |predicted: f64, measured: f64| (predicted - measured).abs() / measured;
+    let ours = error(predicted, measured);
+    let ends =
+        [-1.0, 1.0].map(|one| [-1.0, 1.0].map(|other| error(predicted + one * slack[0], measured + other * slack[1])));
+    let [least, most] = [
+        ends.as_flattened().iter().copied().fold(ours, f64::min),
+        ends.as_flattened().iter().copied().fold(ours, f64::max),
+    ];
+    let follows = libm::round(least * 100.0) <= libm::round(printed * 100.0)
+        && libm::round(printed * 100.0) <= libm::round(most * 100.0);
+    let cell = cell([table, row, &format!("error of {column}")], "share", printed, ours);
+    if !follows {
         misprints.push(format!(
-            "Table {table}, {row}, error of {column}: {printed} printed, {ours:.4} by the printed measurement and the formula"
+            "Table {table}, {row}, error of {column}: {printed} printed, {least:.4} to {most:.4} by the printed measurement and the formula"
         ));
     }
-    cells.push(error);
+    cells.push(cell);
 }
 
 pub(super) fn choices() -> Vec<Choice> {
@@ -227,6 +241,10 @@ pub(super) fn choices() -> Vec<Choice> {
 
 pub(super) fn statements(misprints: Vec<String>) -> Vec<String> {
     let mut statements = vec![
+        "Of statements about queues, `mostly`, `most`, `largely` and `a majority` are taken for more than half, `significant` and \
+         `noticeable` for 1 % or more and less than half, and `a small fraction` of the connections for a quarter. That at most 16 \
+         writes are batched is an input of the VMM here."
+            .to_owned(),
         "The formula test takes the paper's own inputs, as far as its tables imply them. Six rates are solved from the six predictions of \
          Table II, so that these agree by construction. Five constants are solved from the six reads of Table III, so that one sum of them \
          is tested and no more. The mixes of Table I are tested. How well the formulas predict VMs is another question: the tables of \
@@ -263,17 +281,17 @@ mod tests {
     }
 
     #[test]
-    fn tables_are_the_papers_but_for_these_cells() {
+    fn tables_are_the_papers_but_for_one_cell() {
         let Formula { cells, bars, misprints } = formula(&*casale().unwrap());
         assert_eq!(cells.len(), 3 * (4 + 4 + 4));
         assert!(cells.iter().all(|cell| cell.source == Source::Formula && cell.ours.is_finite() && cell.counts));
         // Misprints are counted as what they are: cells that the formula does not give.
         let differ: Vec<f64> = bars.iter().map(|bar| bar.ours).collect();
-        assert_eq!([differ[0], differ[1], differ[2], differ[3], differ[5]], [1.0, 2.0, 0.0, 2.0, 0.0]);
+        assert_eq!([differ[0], differ[1], differ[2], differ[3], differ[5]], [1.0, 0.0, 0.0, 0.0, 0.0]);
         assert!(differ[4] <= 0.1);
         let reached: Vec<bool> = bars.iter().map(|bar| bar.reached).collect();
-        assert_eq!(reached, [false, false, true, false, true, true]);
-        assert_eq!(misprints.len(), 5, "{misprints:#?}");
+        assert_eq!(reached, [false, true, true, true, true, true]);
+        assert_eq!(misprints.len(), 1, "{misprints:#?}");
     }
 
     #[test]

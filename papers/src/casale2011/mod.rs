@@ -111,14 +111,17 @@ pub fn add_measured(
 fn add(reproduction: &mut Reproduction, source: Source, runs: &[Run], records: &[Record]) -> Result<(), PredictError> {
     let (cells, errors) = own::tables(source, runs)?;
     reproduction.errors.extend(errors);
+    let conclusions = own::conclusions(&cells);
     if let Some(statement) = own::equation_6_on_writes(source, &cells) {
         reproduction.statements.push(statement);
     }
     reproduction.cells.extend(cells);
     let queues = Queues::of(records);
     reproduction.figures.extend(queues.figures(own::word(source)));
-    // The replayed environment was chosen so that these hold.
-    let evidence = if source == Source::Replayed { Evidence::ChosenOn } else { Evidence::Forecast };
-    reproduction.claims.extend(queues.claims(own::word(source), evidence));
+    // The replayed environment was chosen so that these hold. A lab is not the paper's environment.
+    if source == Source::Replayed {
+        reproduction.claims.extend(queues.claims(own::word(source), Evidence::ChosenOn));
+        reproduction.claims.extend(conclusions);
+    }
     Ok(())
 }

@@ -2,7 +2,7 @@
 
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::Forecast;
-use traces::results::reproduction::{Cell, Evidence, GroupError, Source};
+use traces::results::reproduction::{Cell, Claim, Evidence, GroupError, Source, Verdict};
 use traces::statistics::mean_and_half_width;
 
 use super::formula::TYPES;
@@ -192,6 +192,43 @@ pub(super) fn tables(source: Source, runs: &[Run]) -> Result<(Vec<Cell>, Vec<Gro
         errors.extend(["I", "II", "III"].map(|table| environment(table, &cells)));
     }
     Ok((cells, errors))
+}
+
+/// What the paper concludes of its formulas (section V), on our replayed VMs.
+pub(super) fn conclusions(cells: &[Cell]) -> Vec<Claim> {
+    let errors = |table: &str, kind: &str| -> Vec<f64> {
+        let name = format!("{table} errors, {}", word(Source::Replayed));
+        let of = |cell: &&Cell| cell.table == name && cell.column.ends_with(kind);
+        cells.iter().filter(of).map(|cell| cell.ours).collect()
+    };
+    let within = |says: &str, errors: &[f64], most: f64| {
+        let [least, greatest] =
+            [errors.iter().copied().fold(f64::INFINITY, f64::min), errors.iter().copied().fold(0.0, f64::max)];
+        let right = errors.iter().filter(|error| **error <= most).count();
+        let ours = format!("from {least:.2} to {greatest:.2}; {right} of {} at most {most}", errors.len());
+        (says.to_owned(), ours, Verdict::of(right, errors.len()))
+    };
+    let (reads, writes) = (errors("III", "R"), errors("III", "W"));
+    let all = |table: &str| [errors(table, "R"), errors(table, "W")].concat();
+    let better = reads.iter().zip(&writes).filter(|(read, write)| read < write).count();
+    let of_claims = [
+        within("the mix of requests is predicted with errors of 0.03 to 0.13", &all("I"), 0.13),
+        within("throughput is predicted with errors of 0.03 to 0.21", &all("II"), 0.21),
+        within("response times of reads are predicted with errors of 0.04 to 0.17", &reads, 0.17),
+        (
+            "errors of reads are generally lower than those of writes".to_owned(),
+            format!("in {better} of {}", reads.len()),
+            Verdict::of(better, reads.len()),
+        ),
+    ];
+    let claim = |(says, ours, verdict)| Claim {
+        place: "Section V, replayed".to_owned(),
+        says,
+        ours,
+        verdict,
+        evidence: Evidence::Fitted,
+    };
+    of_claims.into_iter().map(claim).collect()
 }
 
 /// The errors of equation (6) on the writes of our VMs, in words.

@@ -177,6 +177,12 @@ impl Queues {
                 "of writes find 1 to 16 writes",
                 self.share(1, |[_, writes]| (1..=16).contains(&writes)),
             ),
+            significant(
+                2,
+                "there are noticeable frequencies of writes that find large queues of reads",
+                "of writes find more than 16 reads",
+                self.share(1, |[reads, _]| reads > CONNECTIONS / 2),
+            ),
             claim(
                 2,
                 "at most 16 writes are batched to the storage",
@@ -271,10 +277,10 @@ mod tests {
         };
         let found = verdicts(&bursts.collect::<Vec<_>>());
         // No reads find 31 requests or 16 writes; all else is as the paper says, but that 8 of 20 reads find 8 or fewer.
-        assert_eq!(found, [true, false, false, false, true, true, true, true, true]);
+        assert_eq!(found, [true, false, false, false, true, true, false, true, true, true]);
         // 32 reads under way at all times, and a write now and then.
         let full = (0..2000).map(|nth| record(nth, 32, if nth % 50 == 0 { WRITE } else { READ }));
         let found = verdicts(&full.collect::<Vec<_>>());
-        assert!(!found[1] && !found[2] && !found[4] && !found[7], "{found:?}");
+        assert!(!found[1] && !found[2] && !found[4] && !found[8], "{found:?}");
     }
 }

@@ -122,7 +122,7 @@ pub(super) fn choices() -> Vec<Choice> {
             &format!("{} s, of which the first {} are left out", seconds(SPAN), seconds(WARM_UP)),
             "the paper has runs of 300 s; after the first seconds nothing changes any more; that caches are warm is assumed",
         ),
-        Choice::new("Figures 2 and 3", "web and mail together, the first seed", "the paper does not say which two"),
+        Choice::new("Figures 2 and 3", "web and mail together, the first seed", "the example of the paper's section IV"),
     ]
 }
 

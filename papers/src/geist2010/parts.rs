@@ -125,7 +125,7 @@ pub fn statement(seeds: &[Parts]) -> String {
     let loads: Vec<String> = LOADS.iter().enumerate().map(of_load).collect();
     format!(
         "What each part of CATS changes in the mean response against the parts before it, at loads of ours on the real \
-         drive: {}.",
+         drive, in {REQUESTS} requests, a fifth of those of the tables: {}.",
         loads.join("; ")
     )
 }

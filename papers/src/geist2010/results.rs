@@ -152,6 +152,10 @@ pub fn errors(cells: &[Cell]) -> Vec<GroupError> {
         group("Table 3, virtual", 0.20, &["3"], "virtual"),
         group("Tables 2 and 3, real", 0.18, &["2", "3"], "real"),
     ];
+    let is_measure = |cell: &Cell| ROWS.iter().any(|row| row.is_measure && row.name == cell.row);
+    let all: Vec<Cell> = cells.iter().map(|cell| Cell { counts: is_measure(cell), ..cell.clone() }).collect();
+    let is_real = |cell: &Cell| ["2", "3"].contains(&cell.table.as_str()) && cell.column.starts_with("real");
+    errors.push(group_error("Tables 2 and 3, real, with all of cfq's cells", &all, None, is_real));
     let name = format!("Tables 2 and 3, {FIRST_DRIVE}");
     errors.extend(
         Some(group_error(&name, cells, Some(0.18), |cell| cell.table.ends_with(FIRST_DRIVE)))

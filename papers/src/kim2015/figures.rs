@@ -31,7 +31,7 @@ pub mod paper {
 pub const SWITCHES: &str = "Figure 7 context switches";
 pub const SEEKS: &str = "Figure 7 seek distance";
 pub const INTERFERENCE: [(Part, &str); 3] =
-    [(Part::Fio(50), "fio, half reads"), (Part::Iozone, "IOzone"), (Part::Terasort, "Terasort")];
+    [(Part::Fio(50), "fio, half reads"), (Part::Iozone, "IOzone"), (Part::Terasort, "Terasort, Figure 5(b)")];
 
 /// Lengths of windows for Jain's index, in seconds.
 const WINDOWS: [u64; 7] = [1, 4, 10, 20, 60, 120, 192];
@@ -99,8 +99,8 @@ const fn chosen_on(paper: f64) -> Option<(f64, Evidence)> {
 /// Every cell.
 pub fn cells(outcomes: &Outcomes<'_>) -> Vec<Cell> {
     let mut sheet = Sheet(Vec::new());
-    let one = outcomes.both(Part::Dd { vms: 1 }, Outcome::megabytes_a_second);
-    let four = outcomes.both(Part::Dd { vms: 4 }, Outcome::megabytes_a_second);
+    let one = outcomes.both(Part::Dd { vms: 1 }, Outcome::sum_of_bandwidths);
+    let four = outcomes.both(Part::Dd { vms: 4 }, Outcome::sum_of_bandwidths);
     let printed = 100.0 * (1.0 - paper::FOUR_VMS / paper::ONE_VM);
     sheet.one(["Figure 2", "cfq", "one VM"], "MB/s", chosen_on(paper::ONE_VM), &one[0]);
     sheet.one(["Figure 2", "cfq", "four VMs"], "MB/s", forecast(paper::FOUR_VMS), &four[0]);
@@ -211,7 +211,7 @@ pub fn iozone_gains(outcomes: &Outcomes<'_>) -> Vec<f64> {
 
 /// The loss of four VMs together against one, in per cent.
 pub fn loss(outcomes: &Outcomes<'_>) -> f64 {
-    let bandwidth = |vms| outcomes.of(Part::Dd { vms }, 0).map(Outcome::megabytes_a_second).sum::<f64>();
+    let bandwidth = |vms| outcomes.of(Part::Dd { vms }, 0).map(Outcome::sum_of_bandwidths).sum::<f64>();
     (1.0 - bandwidth(4) / bandwidth(1)) * 100.0
 }
 

@@ -71,6 +71,11 @@ impl Outcome {
         self.bytes.iter().zip(&self.ended).map(|(&bytes, ended)| bytes as f64 / 1e6 / ended).collect()
     }
 
+    /// The sum of the VMs' bandwidths, each until its own last completion, as the paper adds them up.
+    pub fn sum_of_bandwidths(&self) -> f64 {
+        self.bandwidths().iter().sum()
+    }
+
     /// The bytes of each VM in each whole window of a number of intervals.
     pub fn windows(&self, intervals: usize) -> Vec<Vec<f64>> {
         let longest = self.series.iter().map(Vec::len).max().unwrap_or(0);
