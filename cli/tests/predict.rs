@@ -363,7 +363,7 @@ fn tables_match_the_paper_except_for_one_cell() {
     assert_eq!(verdicts("fitted").len(), 4, "{claims:?}");
     let table = iocast().args(["reproduce", "casale2011", "--seeds", "1"]).assert().success();
     let table = String::from_utf8(table.get_output().stdout.clone()).unwrap();
-    assert!(table.contains("II, requests/s: paper, ours, error (formula test)"), "{table}");
+    assert!(table.contains("Table II: paper, ours, error (formula test)"), "{table}");
     assert!(table.contains("II, replayed, requests/s: paper, ours, error"), "{table}");
     // There is no such folder where tests run.
     assert!(table.contains("No measured VMs"), "{table}");
