@@ -129,7 +129,7 @@ struct Esx {
     batch: usize,
     batch_sent: u64,
     turn: Option<Turn>,
-    /// What the VM that was served last had had before.
+    /// The most that a VM had had when it was served: what a VM begins with.
     share: u64,
     sent: [u64; RULES.len()],
 }

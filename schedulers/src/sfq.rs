@@ -1,5 +1,5 @@
 //! SFQ(D), start-time fair queueing with a depth, after Jin, Chase and Kaur 2004 ("Interposed proportional sharing for
-//! a storage service utility", SIGMETRICS). VMs are the flows: this is the fair share per VM that VMware ESX 3 had.
+//! a storage service utility", SIGMETRICS). VMs are the flows. `esx` is the fair share of VMware ESX 3.
 //! Each request gets two tags on arrival. The start tag is the larger of the virtual time and its VM's last finish tag.
 //! The finish tag is the start tag plus cost over weight. Requests are sent in order of start tags (ties: the older),
 //! and at most `depth` at a time are below. The virtual time is the start tag of the last that was sent. While nothing
@@ -39,7 +39,7 @@ pub(crate) const WEIGHTS: Tunable = Tunable::new(
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
     name: "sfq",
-    summary: "start-time fair queueing of VMs by weight, with a depth (SFQ(D), the fair share of ESX)",
+    summary: "start-time fair queueing of VMs by weight, with a depth (SFQ(D))",
     origin: "Jin, Chase, Kaur 2004 (SFQ: Goyal, Vin, Cheng 1996)",
     tunables: &[
         WEIGHTS,

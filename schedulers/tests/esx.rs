@@ -1,4 +1,4 @@
-//! The fair share of ESX: its quantum, its limit for a VM, and batches of one kind.
+//! The fair share of ESX: its quantum, its limit for a VM, and its batches of reads and of writes.
 
 mod driver;
 
@@ -66,7 +66,7 @@ fn a_vm_has_at_most_its_number_below_while_another_has_requests() {
 }
 
 #[test]
-fn kinds_never_mix_and_a_batch_ends_when_the_other_kind_waits() {
+fn writes_wait_until_no_read_is_below_and_a_batch_ends_when_the_other_kind_waits() {
     let mut driver = Driver::new("esx:read_batch=2,write_batch=1,near=0");
     driver.reads(&[10_000, 20_000, 30_000]).writes(&[40_000, 50_000]);
     assert_eq!(driver.all(), [0, 1]);

@@ -9,6 +9,7 @@ mod own;
 mod printed;
 mod queues;
 mod replayed;
+mod twin;
 
 use std::sync::atomic::AtomicU64;
 
@@ -63,7 +64,7 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
         figures: Vec::new(),
         statements: formula::statements(formula.misprints),
     };
-    let Replayed { runs, records, rules } = replayed::runs(&Environment::FROZEN, seeds, done)?;
+    let Replayed { runs, records, rules, traces } = replayed::runs(&Environment::FROZEN, seeds, done)?;
     if alternatives {
         let few = &seeds[..seeds.len().min(SEEDS_OF_ALTERNATIVES)];
         reproduction.alternatives.extend(alternative("as chosen", "on the same seed", &runs[..few.len()], &records));
@@ -75,6 +76,10 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
     match add(&mut reproduction, Source::Replayed, &runs, &records) {
         Ok(()) => {}
         Err(error) => reproduction.statements.push(format!("No tables of replayed VMs: {error}.")),
+    }
+    match twin::errors(&runs[0], &traces) {
+        Ok(errors) => reproduction.errors.extend(errors),
+        Err(error) => reproduction.statements.push(format!("No forecasts of the twin: {error}.")),
     }
     reproduction.cells.extend(rules::cells("rules of the guests' cfq", "web and mail together", &[&rules]));
     Ok(reproduction)

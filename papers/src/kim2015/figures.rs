@@ -5,7 +5,7 @@ use traces::results::reproduction::{Cell, Evidence, Series};
 use traces::statistics::mean_and_half_width;
 
 use super::scenario::{INTERVAL, Outcome, jain};
-use super::{DEVICES, ENDLESS, Outcomes, Part, READS, STACKS};
+use super::{DEVICES, ENDLESS, Outcomes, Part, READS};
 use crate::estimate::cell;
 use crate::rules;
 
@@ -250,5 +250,3 @@ pub fn series(outcomes: &Outcomes<'_>) -> Vec<Series> {
     }
     all
 }
-
-const _: () = assert!(ROWS.len() == STACKS.len());
