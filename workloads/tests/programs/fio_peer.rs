@@ -234,8 +234,12 @@ fn runtime_of(job: &str) -> u64 {
     number.split(',').next().unwrap().parse().unwrap()
 }
 
+/// How often fio may be held up before its time counts against us.
+const RUNS_MAX: usize = 30;
+
 /// Rates and pauses decide how long these take, and next to them the 100 us that our accesses take and its do
-/// not. fio may be held up, but is not faster; of three runs the shortest counts.
+/// not. A busy machine holds fio up, but makes it no faster: the shortest of its runs counts, and it runs again
+/// while that is too long.
 #[test]
 fn rates_and_pauses_take_as_long_as_in_fio() {
     let jobs = [
@@ -252,11 +256,15 @@ fn rates_and_pauses_take_as_long_as_in_fio() {
         let first = run.seen.iter().find(|seen| matches!(seen.step, Step::Access(_))).unwrap().at;
         let accesses = run.seen.iter().filter(|seen| matches!(seen.step, Step::Access(_))).count() as u64;
         let ours = run.end.since(first).as_ns() / 1_000_000;
-        let theirs = (0..3).map(|_| runtime_of(&job)).min().unwrap();
-        assert!(
-            (theirs + accesses / 10) * 100 >= ours * 95 && theirs <= ours * 3 / 2 + 50,
-            "{options}: {ours} ms, fio {theirs} ms"
-        );
+        let mut theirs = u64::MAX;
+        for _ in 0..RUNS_MAX {
+            theirs = theirs.min(runtime_of(&job));
+            assert!((theirs + accesses / 10) * 100 >= ours * 95, "{options}: {ours} ms, fio only {theirs} ms");
+            if theirs <= ours * 3 / 2 + 50 {
+                return;
+            }
+        }
+        panic!("{options}: {ours} ms, the shortest of {RUNS_MAX} runs of fio {theirs} ms");
     });
 }
 
