@@ -38,18 +38,18 @@ uninstall:
 # Everything in a quarter of an hour on two cores. Installs the Debian packages it needs.
 test: tools lint unit live doc scenarios
 
-# The tests that take minutes each, in an optimised build. A short test of the same rule is in `make test`. The last
-# installs the program into an empty folder and runs every subcommand once, as root.
-INSTALLED := cargo test --profile long --workspace --test installed
+# The tests that take minutes each, in an optimised build. A short test of the same rule is in `make test`. Those of
+# AS_ROOT install the program into an empty folder and run every subcommand once, and FileBench in the lab.
+AS_ROOT := cargo test --profile long --workspace --test installed --test filebench_lab
 test-full: tools
 	cargo test --profile long --workspace --test 'long_*' --test papers
-	$(INSTALLED) --no-run
+	$(AS_ROOT) --no-run
 	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing
-	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(INSTALLED)
+	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(AS_ROOT)
 
 # All targets are built from the whole workspace, so that they share one build. A plain `cargo test` leaves out the
-# targets that Cargo.toml marks `test = false`: `live_*`, `long_*`, `installed`, `papers` and `shared`. They are selected
-# by name.
+# targets that Cargo.toml marks `test = false`: `live_*`, `long_*`, `installed`, `filebench_lab`, `papers` and `shared`.
+# They are selected by name.
 TEST := cargo test --workspace
 
 # Programs that our results and files are checked against, and their Debian packages. Some are for
