@@ -39,8 +39,8 @@ uninstall:
 test: tools lint unit live doc scenarios
 
 # The tests that take minutes each, in an optimised build. A short test of the same rule is in `make test`. Those of
-# AS_ROOT install the program into an empty folder and run every subcommand once, and FileBench in the lab.
-AS_ROOT := cargo test --profile long --workspace --test installed --test filebench_lab
+# AS_ROOT install the program into an empty folder and run every subcommand once, and boot the lab's VMs.
+AS_ROOT := cargo test --profile long --workspace --test installed --test lab
 test-full: tools
 	cargo test --profile long --workspace --test 'long_*' --test papers
 	$(AS_ROOT) --no-run
@@ -48,7 +48,7 @@ test-full: tools
 	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(AS_ROOT)
 
 # All targets are built from the whole workspace, so that they share one build. A plain `cargo test` leaves out the
-# targets that Cargo.toml marks `test = false`: `live_*`, `long_*`, `installed`, `filebench_lab`, `papers` and `shared`.
+# targets that Cargo.toml marks `test = false`: `live_*`, `long_*`, `installed`, `lab`, `papers` and `shared`.
 # They are selected by name.
 TEST := cargo test --workspace
 

@@ -1,6 +1,6 @@
 //! vhost-user-blk devices with QEMU's client, booted by its firmware's driver; and QEMU killed in the middle.
 //!
-//! Needs Debian's qemu-system-x86. The guests of the lab (`live_lab.rs`) have Linux's driver.
+//! Needs Debian's qemu-system-x86. The guests of the lab (`lab.rs`) have Linux's driver.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 #[allow(dead_code, reason = "each test target uses its part")]
