@@ -1,0 +1,1 @@
+//! Queueing Petri nets and queueing networks, and their solvers.
