@@ -1,1 +1,3 @@
 //! Queueing Petri nets and queueing networks, and their solvers.
+
+pub mod distribution;
