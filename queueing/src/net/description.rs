@@ -1,0 +1,1 @@
+//! Nets described in TOML.

@@ -1,0 +1,106 @@
+//! The list of coming events: a heap with four children per node. It is shallower than a binary heap, and the children
+//! of a node share a cache line or two.
+
+/// An entry of the list: a token that leaves service.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Event {
+    /// When; in time units, or in virtual time under processor sharing. Never NaN, never negative.
+    pub(super) time: f64,
+    /// Number of the event above [`SLOT_BITS`] bits of the slot: of equal times the first made goes first.
+    pub(super) key: u64,
+    /// When the token came to the place.
+    pub(super) entered: f64,
+}
+
+/// Bits of an event's key that hold the slot.
+pub(super) const SLOT_BITS: u32 = 16;
+
+impl Event {
+    pub(super) fn slot(&self) -> usize {
+        (self.key & ((1 << SLOT_BITS) - 1)) as usize
+    }
+
+    #[inline]
+    fn before(&self, other: &Event) -> bool {
+        self.time < other.time || (self.time == other.time && self.key < other.key)
+    }
+}
+
+/// Events, the earliest at hand.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Events(Vec<Event>);
+
+const CHILDREN: usize = 4;
+
+impl Events {
+    /// The time of the earliest event; infinite without one.
+    #[inline]
+    pub(super) fn next_time(&self) -> f64 {
+        self.0.first().map_or(f64::INFINITY, |event| event.time)
+    }
+
+    #[inline]
+    pub(super) fn push(&mut self, event: Event) {
+        let mut at = self.0.len();
+        self.0.push(event);
+        while at > 0 {
+            let parent = (at - 1) / CHILDREN;
+            if !event.before(&self.0[parent]) {
+                break;
+            }
+            self.0[at] = self.0[parent];
+            at = parent;
+        }
+        self.0[at] = event;
+    }
+
+    #[inline]
+    pub(super) fn pop(&mut self) -> Option<Event> {
+        let last = self.0.pop()?;
+        let Some(first) = self.0.first().copied() else { return Some(last) };
+        let events = self.0.as_mut_slice();
+        let mut at = 0;
+        loop {
+            let child = at * CHILDREN + 1;
+            let end = (child + CHILDREN).min(events.len());
+            let Some(children) = events.get(child..end) else { break };
+            let Some((mut least, rest)) = children.split_first() else { break };
+            let mut best = child;
+            for (index, event) in rest.iter().enumerate() {
+                if event.before(least) {
+                    least = event;
+                    best = child + 1 + index;
+                }
+            }
+            if !least.before(&last) {
+                break;
+            }
+            events[at] = *least;
+            at = best;
+        }
+        events[at] = last;
+        Some(first)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+    use super::*;
+
+    #[test]
+    fn events_come_by_time_then_in_the_order_they_were_made() {
+        let mut events = Events::default();
+        for key in 0..1000_u64 {
+            events.push(Event { time: (key * 7919 % 101) as f64, key, entered: 0.0 });
+        }
+        let mut before = events.pop().unwrap();
+        for _ in 1..1000 {
+            let event = events.pop().unwrap();
+            assert!(before.before(&event), "{before:?} {event:?}");
+            before = event;
+        }
+        assert_eq!((events.pop(), events.next_time()), (None, f64::INFINITY));
+    }
+}
