@@ -9,7 +9,9 @@
 //! numbers of tokens play no part in the choice. Tokens that a service of no length completes come back with the next
 //! event, after all enabled immediate transitions have fired.
 
+mod bounded;
 pub mod description;
+mod subnet;
 pub mod validate;
 
 use crate::distribution::Distribution;

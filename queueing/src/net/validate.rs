@@ -1,10 +1,12 @@
 //! What makes a net unsound, and where.
 //!
-//! Whether tokens stay finite cannot be read from the structure of an open net: it depends on its rates. Tokens that
-//! gather where nothing takes them are refused here. Other growth ends a simulation with an error that names the place.
+//! A net is refused as unbounded if tokens gather where nothing takes them, or if they multiply apart from its open
+//! sources. Whether queues behind an open source stay finite depends on rates. A simulation of one that grows ends with
+//! an error that names the place.
 
 use std::collections::BTreeSet;
 
+use super::bounded;
 use super::{Arc, Departure, Mode, Net, Place, PlaceKind, Timing};
 
 /// The most colors in places, all places together.
@@ -45,6 +47,9 @@ pub struct NetError {
     /// What is wrong with which part, and what would be right.
     pub problem: String,
 }
+
+/// The most modes that an error lists.
+const NAMED_MAX: usize = 8;
 
 type Checked = Result<(), NetError>;
 
@@ -277,7 +282,24 @@ fn check_flow(net: &Net) -> Checked {
         );
         return refused(Part::Mode(index, at), problem);
     }
-    check_gathering(net, &taken)
+    check_gathering(net, &taken)?;
+    match bounded::growth(net) {
+        None => Ok(()),
+        Some(modes) => {
+            let (index, at) = modes[0];
+            let name = |&(index, at): &(usize, usize)| {
+                let transition = &net.transitions[index];
+                format!("{} (mode {})", transition.name, transition.modes[at].name)
+            };
+            let names: Vec<String> = modes.iter().take(NAMED_MAX).map(name).collect();
+            let problem = format!(
+                "the net is unbounded: tokens multiply when these fire in some proportion: {}; let them put as many \
+                 tokens as they take",
+                names.join(", ")
+            );
+            refused(Part::Mode(index, at), problem)
+        }
+    }
 }
 
 /// Refuses a color of a place into which tokens are put and from which no mode takes them.
