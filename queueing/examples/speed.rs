@@ -10,7 +10,7 @@ use queueing::simulation::{Settings, simulate};
 fn main() {
     let net = parse(include_str!("../nets/noorshams2014.toml"), "noorshams2014.toml").unwrap();
     for histograms in [false, true] {
-        let events = 100_000_000;
+        let events = 20_000_000;
         let settings = Settings { precision: None, events: [events, events], histograms, ..Settings::default() };
         let start = Instant::now();
         let result = simulate(&net, &settings).unwrap();

@@ -20,6 +20,9 @@ pub(super) struct Slot {
     /// Index of the place's line, where tokens leave in the order in which they came.
     pub(super) line: Option<usize>,
     pub(super) initial: u32,
+    /// The immediate mode that takes the tokens of this slot one by one, if no other mode takes them and it takes
+    /// nothing else. If nothing else is enabled, a token passes straight through it.
+    pub(super) pass: Option<usize>,
     /// Modes that take tokens from here: a range of [`Compiled::takers`].
     pub(super) takers: Range<usize>,
 }
@@ -125,6 +128,11 @@ impl Compiled {
                     }
                 }
             }
+            if let [Taker { mode, count: 1 }] = compiled.takers[start..] {
+                let compiled_mode = &compiled.modes[mode];
+                let alone = compiled_mode.inputs.len() == 1 && compiled_mode.timer.is_none();
+                compiled.slots[index].pass = (alone && compiled.slots[index].line.is_none()).then_some(mode);
+            }
             compiled.slots[index].takers = start..compiled.takers.len();
         }
         compiled
@@ -157,6 +165,7 @@ impl Compiled {
                     rank,
                     line,
                     initial: color.initial,
+                    pass: None,
                     takers: 0..0,
                 });
             }

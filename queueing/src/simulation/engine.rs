@@ -197,7 +197,24 @@ impl Engine {
         if let Some(token) = self.queues[queue].waiting.next(&mut self.random) {
             self.serve(token);
         }
-        self.deposit(slot, entered);
+        match self.net.slots[slot].pass {
+            // The only choice there is, without its detours.
+            Some(mode) if self.enabled_count == 0 => self.pass(slot, mode, entered),
+            _ => self.deposit(slot, entered),
+        }
+    }
+
+    /// Fires `mode` with a token that has just been served and that it alone takes.
+    #[inline]
+    fn pass(&mut self, slot: usize, mode: usize, entered: f64) {
+        self.slots[slot].departures += 1;
+        if self.recording {
+            self.histograms[slot].add(self.now - entered);
+        }
+        for index in self.net.modes[mode].outputs.clone() {
+            let (slot, count) = self.net.arcs[index];
+            self.put(slot, count);
+        }
     }
 
     /// The token of a queue with processor sharing that is served first has been served.

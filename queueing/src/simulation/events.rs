@@ -22,7 +22,9 @@ impl Event {
 
     #[inline]
     fn before(&self, other: &Event) -> bool {
-        self.time < other.time || (self.time == other.time && self.key < other.key)
+        // The bits of numbers from 0 on are ordered as the numbers. One comparison of both needs no branch.
+        let order = |event: &Event| (u128::from(event.time.to_bits()) << 64) | u128::from(event.key);
+        order(self) < order(other)
     }
 }
 
@@ -63,19 +65,18 @@ impl Events {
         loop {
             let child = at * CHILDREN + 1;
             let end = (child + CHILDREN).min(events.len());
-            let Some(children) = events.get(child..end) else { break };
-            let Some((mut least, rest)) = children.split_first() else { break };
-            let mut best = child;
-            for (index, event) in rest.iter().enumerate() {
-                if event.before(least) {
-                    least = event;
-                    best = child + 1 + index;
-                }
+            if child >= end {
+                break;
             }
+            let mut best = child;
+            for index in child + 1..end {
+                best = if events[index].before(&events[best]) { index } else { best };
+            }
+            let least = events[best];
             if !least.before(&last) {
                 break;
             }
-            events[at] = *least;
+            events[at] = least;
             at = best;
         }
         events[at] = last;
