@@ -293,7 +293,7 @@ impl Engine {
 
     fn set_sharing_clock(&mut self, queue: usize) {
         let compiled = self.net.queues[queue];
-        let state = &self.queues[queue];
+        let state = &mut self.queues[queue];
         let rate = f64::from(compiled.servers.min(state.busy)) / f64::from(state.busy.max(1));
         let rest = (state.sharing.next_time() - state.attained).max(0.0);
         self.clocks[compiled.clock] = if state.busy == 0 { f64::INFINITY } else { self.now + rest / rate };

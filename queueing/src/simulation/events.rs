@@ -30,37 +30,59 @@ impl Event {
 
 /// Events, the earliest at hand.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Events(Vec<Event>);
+pub(super) struct Events {
+    heap: Vec<Event>,
+    /// Whether the first place is free. An event that leaves frees it, and most often the next event made fills it.
+    hole: bool,
+}
 
 const CHILDREN: usize = 4;
 
 impl Events {
     /// The time of the earliest event; infinite without one.
     #[inline]
-    pub(super) fn next_time(&self) -> f64 {
-        self.0.first().map_or(f64::INFINITY, |event| event.time)
+    pub(super) fn next_time(&mut self) -> f64 {
+        if self.hole {
+            self.hole = false;
+            if let Some(last) = self.heap.pop()
+                && !self.heap.is_empty()
+            {
+                self.sink(last);
+            }
+        }
+        self.heap.first().map_or(f64::INFINITY, |event| event.time)
     }
 
     #[inline]
     pub(super) fn push(&mut self, event: Event) {
-        let mut at = self.0.len();
-        self.0.push(event);
+        if self.hole {
+            self.hole = false;
+            return self.sink(event);
+        }
+        let mut at = self.heap.len();
+        self.heap.push(event);
         while at > 0 {
             let parent = (at - 1) / CHILDREN;
-            if !event.before(&self.0[parent]) {
+            if !event.before(&self.heap[parent]) {
                 break;
             }
-            self.0[at] = self.0[parent];
+            self.heap[at] = self.heap[parent];
             at = parent;
         }
-        self.0[at] = event;
+        self.heap[at] = event;
     }
 
     #[inline]
     pub(super) fn pop(&mut self) -> Option<Event> {
-        let last = self.0.pop()?;
-        let Some(first) = self.0.first().copied() else { return Some(last) };
-        let events = self.0.as_mut_slice();
+        let time = self.next_time();
+        self.hole = time < f64::INFINITY;
+        self.heap.first().copied().filter(|_| self.hole)
+    }
+
+    /// Puts an event into the first place, and moves it down to where it belongs.
+    #[inline]
+    fn sink(&mut self, event: Event) {
+        let events = self.heap.as_mut_slice();
         let mut at = 0;
         loop {
             let child = at * CHILDREN + 1;
@@ -73,14 +95,13 @@ impl Events {
                 best = if events[index].before(&events[best]) { index } else { best };
             }
             let least = events[best];
-            if !least.before(&last) {
+            if !least.before(&event) {
                 break;
             }
             events[at] = least;
             at = best;
         }
-        events[at] = last;
-        Some(first)
+        events[at] = event;
     }
 }
 
@@ -95,6 +116,11 @@ mod tests {
         let mut events = Events::default();
         for key in 0..1000_u64 {
             events.push(Event { time: (key * 7919 % 101) as f64, key, entered: 0.0 });
+        }
+        // An event that leaves and one that comes at once.
+        for key in 1000..1100 {
+            let first = events.pop().unwrap();
+            events.push(Event { time: first.time + (key % 7) as f64, key, entered: 0.0 });
         }
         let mut before = events.pop().unwrap();
         for _ in 1..1000 {
