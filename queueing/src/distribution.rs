@@ -3,6 +3,8 @@
 //! A draw takes uniform numbers from a generator and transforms them with `libm`, so that the same seed gives the same
 //! bytes on each computer. All times are in the time unit of the net.
 
+mod ziggurat;
+
 use std::f64::consts::{PI, SQRT_2};
 
 use rand::Rng;
@@ -210,7 +212,7 @@ impl Distribution {
     }
 }
 
-/// The most phases that are drawn as a sum of exponential ones: one logarithm of a product of uniform numbers.
+/// The most phases that are drawn as a sum of exponential ones.
 const ERLANG_MAX: f64 = 8.0;
 
 /// A distribution made ready for many draws.
@@ -270,12 +272,8 @@ impl Sampler {
     #[inline]
     pub fn draw(&self, random: &mut impl Rng) -> f64 {
         match &self.0 {
-            Draw::Exponential(mean) => -mean * libm::log(unit_above_zero(random.next_u64())),
-            Draw::Erlang { phases, scale } => {
-                // At most eight factors from 2^-53 on: the product does not underflow.
-                let product = (0..*phases).fold(1.0, |product, _| product * unit_above_zero(random.next_u64()));
-                -scale * libm::log(product)
-            }
+            Draw::Exponential(mean) => mean * ziggurat::exponential(random),
+            Draw::Erlang { phases, scale } => scale * (0..*phases).map(|_| ziggurat::exponential(random)).sum::<f64>(),
             Draw::Gamma { d, c, boost, scale } => {
                 let value = scale * d * marsaglia_tsang(*d, *c, random);
                 if *boost > 0.0 { value * libm::pow(unit_above_zero(random.next_u64()), *boost) } else { value }
@@ -297,7 +295,7 @@ impl Sampler {
             }
             Draw::Hyperexponential { probability, means } => {
                 let phase = usize::from(unit(random.next_u64()) >= *probability);
-                -means[phase] * libm::log(unit_above_zero(random.next_u64()))
+                means[phase] * ziggurat::exponential(random)
             }
         }
     }

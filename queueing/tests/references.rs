@@ -122,7 +122,7 @@ fn papers_net_with_exponential_services_agrees_with_the_markov_chain() {
 #[test]
 fn papers_net_without_think_time_agrees_with_its_closed_form() {
     let never = "deterministic = { value = 0 }";
-    let result = run(&paper([30, 10], never, 4), 1);
+    let result = run(&paper([30, 10], never, 4), 2);
     for (at, (rate, response)) in [(0.8, 37.5), (0.4, 25.0)].into_iter().enumerate() {
         agrees(color(&result, "storage", at).throughput, rate, 0.0);
         let waiting = color(&result, "waiting", at).residence.mean + color(&result, "storage", at).residence.mean;
