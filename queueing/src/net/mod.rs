@@ -11,6 +11,8 @@
 
 mod bounded;
 pub mod description;
+pub mod draw;
+pub mod qpe;
 mod subnet;
 pub mod validate;
 
