@@ -75,16 +75,28 @@ const COLUMN: f64 = 130.0;
 const ROW: f64 = 110.0;
 const MARGIN: f64 = 70.0;
 const RADIUS: f64 = 22.0;
+/// Between two arrows back.
+const LANE: f64 = 12.0;
 /// Half the width and height of a transition.
 const BAR: [f64; 2] = [5.0, 24.0];
 
-/// A picture of a net as SVG. Each place and transition stands one layer behind those that lead to it; arrows back are
-/// bent below or above the picture's rows.
+/// A picture of a net as SVG. Each place and transition stands one layer behind those that lead to it; arrows back run
+/// above all rows, each in a lane of its own.
 pub fn svg(net: &Net) -> String {
     let edges = edges(net);
-    let spots = layout(net, &edges);
+    let mut spots = layout(net, &edges);
+    let ends_of =
+        |spots: &[[f64; 2]], &(place, transition, _): &Edge| [spots[place], spots[net.places.len() + transition]];
+    let back = |edge: &&Edge| {
+        let [place, transition] = ends_of(&spots, edge);
+        if edge.2 { place[0] <= transition[0] } else { transition[0] <= place[0] }
+    };
+    let lanes: Vec<Edge> = edges.keys().filter(back).copied().collect();
+    for spot in &mut spots {
+        spot[1] += LANE * lanes.len() as f64;
+    }
     let most = spots.iter().fold([0.0_f64; 2], |most, spot| [most[0].max(spot[0]), most[1].max(spot[1])]);
-    let (width, height) = (most[0] + MARGIN, most[1] + MARGIN + ROW / 2.0);
+    let (width, height) = (most[0] + MARGIN, most[1] + MARGIN);
     let mut text = format!(
         "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {width} {height}\" width=\"{width}\" \
          height=\"{height}\" font-family=\"sans-serif\" font-size=\"12\">\n\
@@ -93,9 +105,8 @@ pub fn svg(net: &Net) -> String {
          <rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n",
         escaped_xml(&net.name)
     );
-    for (place, transition, into) in edges.keys() {
-        let ends = [spots[*place], spots[net.places.len() + transition]];
-        arrow(&mut text, ends, *into);
+    for edge in edges.keys() {
+        arrow(&mut text, ends_of(&spots, edge), edge.2, lanes.iter().position(|lane| lane == edge));
     }
     for (index, place) in net.places.iter().enumerate() {
         let [x, y] = spots[index];
@@ -124,42 +135,34 @@ pub fn svg(net: &Net) -> String {
     text
 }
 
-/// Words with a white edge, so that arrows behind them do not hide them.
+/// Words with a white edge below them, so that arrows do not hide them.
 fn caption(text: &mut String, x: f64, y: f64, words: &str) {
-    let _ = writeln!(
-        text,
-        "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" paint-order=\"stroke\" stroke=\"white\" \
-         stroke-width=\"4\">{}</text>",
-        escaped_xml(words)
-    );
+    let words = escaped_xml(words);
+    for paint in ["stroke=\"white\" stroke-width=\"4\"", "fill=\"black\""] {
+        let _ = writeln!(text, "<text x=\"{x}\" y=\"{y}\" text-anchor=\"middle\" {paint}>{words}</text>");
+    }
 }
 
-/// An arrow between a place and a transition.
-fn arrow(text: &mut String, [place, transition]: [[f64; 2]; 2], into: bool) {
+/// An arrow between a place and a transition. An arrow back runs in `lane`, above all places.
+fn arrow(text: &mut String, [place, transition]: [[f64; 2]; 2], into: bool, lane: Option<usize>) {
     let (from, to) = if into { (transition, place) } else { (place, transition) };
-    let ahead = to[0] > from[0];
     let reach = |at_place: bool| if at_place { RADIUS } else { BAR[0] };
-    let side = if ahead { 1.0 } else { -1.0 };
-    let start = [from[0] + side * reach(!into), from[1]];
-    let end = [to[0] - side * reach(into), to[1]];
-    if ahead {
-        let middle = (start[0] + end[0]) / 2.0;
-        let _ = writeln!(
-            text,
-            "<path d=\"M{} {}C{middle} {} {middle} {} {} {}\" fill=\"none\" stroke=\"black\" \
-             marker-end=\"url(#tip)\"/>",
-            start[0], start[1], start[1], end[1], end[0], end[1]
-        );
-        return;
-    }
-    // Back: out of the top and into the top, above what lies between. Longer arrows rise higher.
-    let start = [from[0], from[1] - if into { BAR[1] } else { RADIUS }];
-    let end = [to[0], to[1] - if into { RADIUS } else { BAR[1] }];
-    let rise = start[1].min(end[1]) - 25.0 - 0.08 * (from[0] - to[0]);
+    let (left, right) = (from[0] + reach(!into), to[0] - reach(into));
+    let path = match lane {
+        None => {
+            let middle = f64::midpoint(left, right);
+            format!("M{left} {}C{middle} {} {middle} {} {right} {}", from[1], from[1], to[1], to[1])
+        }
+        Some(lane) => {
+            // Up between two columns, back, and down between two columns; beside the arrows of other lanes.
+            let apart = 34.0 + 5.0 * (lane % 6) as f64;
+            let (up, down, level) = (from[0] + apart, to[0] - apart, MARGIN / 2.0 + LANE * lane as f64);
+            format!("M{left} {}H{up}V{level}H{down}V{}H{right}", from[1], to[1])
+        }
+    };
     let _ = writeln!(
         text,
-        "<path d=\"M{} {}C{} {rise} {} {rise} {} {}\" fill=\"none\" stroke=\"black\" marker-end=\"url(#tip)\"/>",
-        start[0], start[1], start[0], end[0], end[0], end[1]
+        "<path d=\"{path}\" fill=\"none\" stroke=\"black\" stroke-linejoin=\"round\" marker-end=\"url(#tip)\"/>"
     );
 }
 
@@ -212,7 +215,7 @@ fn layout(net: &Net, edges: &BTreeMap<Edge, BTreeSet<String>>) -> Vec<[f64; 2]> 
         let layer = layer.unwrap_or(0);
         let row = rows.entry(layer).or_default();
         *row += 1;
-        [MARGIN + layer as f64 * COLUMN, MARGIN + ROW / 2.0 + (*row - 1) as f64 * ROW]
+        [MARGIN + layer as f64 * COLUMN, MARGIN + (*row - 1) as f64 * ROW]
     };
     layers.into_iter().map(spot).collect()
 }
