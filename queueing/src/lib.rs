@@ -1,0 +1,5 @@
+//! Queueing Petri nets and queueing networks, and their solvers.
+
+pub mod distribution;
+pub mod net;
+pub mod simulation;

@@ -1,0 +1,165 @@
+//! Simulated nets against exact results: mean value analysis, Markov chains, Cobham's formula and closed forms.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+use queueing::net::Net;
+use queueing::net::description::parse;
+use queueing::simulation::{ColorResult, Estimate, Settings, SimulationResult, simulate};
+
+const PAPER: &str = include_str!("../nets/noorshams2014.toml");
+const PEPSY: &str = include_str!("../nets/pepsy-bcmp2.toml");
+
+fn net(text: &str) -> Net {
+    parse(text, "test").unwrap()
+}
+
+/// The paper's net with other populations, think and service times.
+fn paper(threads: [u32; 2], think: &str, shape: u32) -> Net {
+    let text = PAPER.replace("exponential = { mean = 20 }", think).replace("shape = 4", &format!("shape = {shape}"));
+    let text = text.replace("initial = 30", &format!("initial = {}", threads[0]));
+    net(&text.replace("initial = 10", &format!("initial = {}", threads[1])))
+}
+
+fn run(net: &Net, seed: u64) -> SimulationResult {
+    let result = simulate(net, &Settings { seed, events: [400_000, 40_000_000], ..Settings::default() }).unwrap();
+    assert!(result.precise, "not within 0.5 % after {} events", result.events);
+    result
+}
+
+fn color<'a>(result: &'a SimulationResult, place: &str, at: usize) -> &'a ColorResult {
+    &result.places.iter().find(|candidate| candidate.name == place).unwrap().colors[at]
+}
+
+/// The interval holds the exact value, which is rounded by `rounding`.
+fn agrees(estimate: Estimate, exact: f64, rounding: f64) {
+    let width = estimate.half_width.unwrap();
+    assert!(width <= 0.0051 * estimate.mean, "{estimate:?} is wide");
+    assert!((estimate.mean - exact).abs() <= width + rounding, "{estimate:?} beside {exact}");
+}
+
+fn throughputs_agree(net: &Net, seed: u64, place: &str, exact: [f64; 2], rounding: f64) {
+    let result = run(net, seed);
+    for (at, exact) in exact.into_iter().enumerate() {
+        agrees(color(&result, place, at).throughput, exact, rounding);
+    }
+}
+
+fn queue(name: &str, discipline: &str) -> String {
+    format!("[[queues]]\nname = \"{name}\"\ndiscipline = \"{discipline}\"\n")
+}
+
+/// A place of two colors with exponential services.
+fn station(name: &str, means: [f64; 2], more: [&str; 2]) -> String {
+    let color = |at: usize| {
+        format!("{{ color = \"{}\", service = {{ exponential = {{ mean = {} }} }}{} }}", at + 1, means[at], more[at])
+    };
+    format!("[[places]]\nname = \"{name}\"\nqueue = \"{name}\"\ncolors = [{}, {}]\n", color(0), color(1))
+}
+
+fn arrow(from: &str, to: &str) -> String {
+    let mode = |at: u32| format!("{{ name = \"{at}\", take = [\"{from}.{at}\"], put = [\"{to}.{at}\"] }}");
+    format!("[[transitions]]\nname = \"{from}-{to}\"\nmodes = [{}, {}]\n", mode(1), mode(2))
+}
+
+const HEAD: &str = "name = \"test\"\ncolors = [\"1\", \"2\"]\n";
+
+#[test]
+fn closed_network_of_ps_and_fcfs_agrees_with_mean_value_analysis() {
+    let text = [
+        HEAD.to_owned(),
+        queue("think", "is") + &queue("cpu", "ps") + &queue("disk", "fcfs"),
+        station("think", [20.0, 20.0], [", initial = 10", ", initial = 12"]),
+        station("cpu", [2.0, 3.0], ["", ""]) + &station("disk", [1.5, 1.5], ["", ""]),
+        arrow("think", "cpu") + &arrow("cpu", "disk") + &arrow("disk", "think"),
+    ];
+    throughputs_agree(&net(&text.concat()), 1, "disk", [0.204_419_9, 0.196_720_5], 1e-7);
+}
+
+#[test]
+fn closed_head_of_line_agrees_with_the_markov_chain() {
+    let text = [
+        HEAD.to_owned(),
+        queue("think", "is") + &queue("cpu", "priority"),
+        station("think", [5.0, 8.0], [", initial = 4", ", initial = 6"]),
+        station("cpu", [1.0, 0.5], [", priority = 2", ", priority = 1"]),
+        arrow("think", "cpu") + &arrow("cpu", "think"),
+    ];
+    let result = run(&net(&text.concat()), 1);
+    agrees(color(&result, "cpu", 0).residence, 1.897, 5e-4);
+    agrees(color(&result, "cpu", 1).residence, 3.4558, 5e-5);
+}
+
+#[test]
+fn open_head_of_line_agrees_with_cobham() {
+    let source = |at: u32| {
+        format!(
+            "[[transitions]]\nname = \"source {at}\"\ntimed = true\nmodes = [{{ name = \"arrive\", \
+             delay = {{ exponential = {{ mean = 2.5 }} }}, put = [\"cpu.{at}\"] }}]\n\
+             [[transitions]]\nname = \"sink {at}\"\nmodes = [{{ name = \"leave\", take = [\"cpu.{at}\"] }}]\n"
+        )
+    };
+    let cpu = station("cpu", [1.0, 0.5], [", priority = 2", ", priority = 1"]);
+    let cpu = cpu.replace("exponential = { mean = 1 }", "gamma = { mean = 1, shape = 4 }");
+    let cpu = cpu.replace("exponential = { mean = 0.5 }", "gamma = { mean = 0.5, shape = 4 }");
+    let text = [HEAD.to_owned(), queue("cpu", "priority"), cpu, source(1) + &source(2)];
+    let result = run(&net(&text.concat()), 1);
+    agrees(color(&result, "cpu", 0).residence, 1.0 + 0.520_833, 1e-6);
+    agrees(color(&result, "cpu", 1).residence, 0.5 + 1.302_083, 1e-6);
+}
+
+#[test]
+fn papers_net_agrees_with_three_other_solvers() {
+    // The three lie apart by up to 0.0005.
+    throughputs_agree(&net(PAPER), 1, "storage", [0.826_95, 0.3465], 3e-4);
+}
+
+#[test]
+fn papers_net_with_exponential_services_agrees_with_the_markov_chain() {
+    let think = |mean: u32| format!("exponential = {{ mean = {mean} }}");
+    throughputs_agree(&paper([30, 10], &think(20), 1), 1, "storage", [0.829_257_9, 0.340_624_3], 1e-7);
+    throughputs_agree(&paper([5, 3], &think(4), 1), 1, "storage", [0.723_855_9, 0.408_547_5], 1e-7);
+}
+
+#[test]
+fn papers_net_without_think_time_agrees_with_its_closed_form() {
+    let never = "deterministic = { value = 0 }";
+    let result = run(&paper([30, 10], never, 4), 2);
+    for (at, (rate, response)) in [(0.8, 37.5), (0.4, 25.0)].into_iter().enumerate() {
+        agrees(color(&result, "storage", at).throughput, rate, 0.0);
+        let waiting = color(&result, "waiting", at).residence.mean + color(&result, "storage", at).residence.mean;
+        assert!((waiting - response).abs() < 0.01 * response, "{waiting} beside {response}");
+    }
+    throughputs_agree(&paper([1, 10], never, 4), 1, "storage", [0.5712, 0.8575], 5e-5);
+}
+
+#[test]
+fn one_reader_and_one_writer_without_think_time_alternate_strictly() {
+    let one_each = paper([1, 1], "deterministic = { value = 0 }", 4);
+    let result = run(&one_each, 1);
+    let counts = [0, 1].map(|at| color(&result, "storage", at).throughput.mean * result.time);
+    // The interval is narrow and the counts differ by the one in service.
+    assert!((counts[0] - counts[1]).abs() < 0.01 * counts[0], "{counts:?}");
+    throughputs_agree(&one_each, 1, "storage", [2.0 / 3.0, 2.0 / 3.0], 0.0);
+}
+
+#[test]
+fn pepsy_bcmp2_agrees_with_mean_value_analysis() {
+    // Few customers go to the slow disk 3, whose interval is the last to become narrow.
+    let settings = Settings { seed: 2, precision: None, events: [40_000_000; 2], ..Settings::default() };
+    let result = simulate(&net(PEPSY), &settings).unwrap();
+    let rates = [6.204_338_2e-4, 7.338_951_0e-4];
+    let residences = [
+        ("CPU", [476.723, 588.791]),
+        ("disk 1", [2054.57, 2056.49]),
+        ("disk 2", [513.605, 513.632]),
+        ("disk 3", [40856.8, 40941.1]),
+    ];
+    for at in [0, 1] {
+        agrees(color(&result, "terminals", at).throughput, rates[at], 1e-11);
+        for (place, exact) in residences {
+            let estimate = color(&result, place, at).residence;
+            let width = estimate.half_width.unwrap();
+            assert!(width < 0.02 * estimate.mean, "{place}: {estimate:?} is wide");
+            assert!((estimate.mean - exact[at]).abs() <= width + 0.05, "{place}: {estimate:?} beside {exact:?}");
+        }
+    }
+}
