@@ -8,6 +8,7 @@ use cargo_metadata::{DependencyKind, MetadataCommand};
 /// The packages that each package may depend on, dev-dependencies apart.
 const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("traces", &[]),
+    ("queueing", &["traces"]),
     ("schedulers", &["traces"]),
     ("drive-models", &["traces", "schedulers"]),
     ("replay", &["traces", "schedulers", "drive-models"]),
