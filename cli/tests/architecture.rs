@@ -13,7 +13,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
     ("drive-models", &["traces", "schedulers"]),
     ("replay", &["traces", "schedulers", "drive-models"]),
     ("workloads", &["traces", "schedulers", "drive-models", "replay"]),
-    ("predictors", &["traces", "schedulers", "drive-models", "replay", "workloads"]),
+    ("predictors", &["traces", "queueing", "schedulers", "drive-models", "replay", "workloads"]),
     ("papers", &["traces", "schedulers", "drive-models", "replay", "workloads", "predictors"]),
     ("report", &["traces"]),
     ("capture", &["traces"]),

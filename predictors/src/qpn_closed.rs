@@ -17,6 +17,7 @@
 //!
 //! The model leaves out think times, so the predictor refuses VMs whose device is idle for more than 10 % of the time.
 
+use queueing::exact::closed_form::throughput;
 use traces::results::isolation::IsolationProfile;
 use traces::spec::{Settings, SpecError, TimesAt, Tunable, Unit};
 
@@ -108,13 +109,6 @@ impl Weighed {
         let log_threads = ratio([0, 1].map(|kind| point.counts[kind] as f64));
         Weighed { log_threads, log_weight: log_threads - ratio([0, 1].map(|kind| point.times[kind].as_ns() as f64)) }
     }
-}
-
-/// Throughput of reads and writes, per second, if the scheduler serves a read with probability `reads`. `service` has
-/// the mean service times of reads and writes, seconds.
-pub fn throughput(reads: f64, service: [f64; 2]) -> [f64; 2] {
-    let cycle = reads * service[0] + (1.0 - reads) * service[1];
-    [reads / cycle, (1.0 - reads) / cycle]
 }
 
 /// Mean service time by the paper's calibration. Response times of t = 10, 20, … 100 threads lie on `slope`·t +

@@ -139,7 +139,7 @@ fn qpn_closed_reproduces_the_net_that_it_was_calibrated_with() {
     // Clients of a net with 4 ms reads, 9 ms writes and weights as their threads, alone.
     let of = |vm: &str, threads: [f64; 2]| {
         let share = threads[0] / (threads[0] + threads[1]);
-        let [reads, writes] = predictors::qpn_closed::throughput(share, [0.004, 0.009]);
+        let [reads, writes] = queueing::exact::closed_form::throughput(share, [0.004, 0.009]);
         let response = |threads: f64, rate: f64| threads / rate * 1e3;
         let mut profile = vm_profile(
             vm,
@@ -150,7 +150,7 @@ fn qpn_closed_reproduces_the_net_that_it_was_calibrated_with() {
         profile
     };
     let together = ask("qpn-closed", &[of("a", [3.0, 1.0]), of("b", [2.0, 4.0])]).unwrap();
-    let expected = predictors::qpn_closed::throughput(0.5, [0.004, 0.009]);
+    let expected = queueing::exact::closed_form::throughput(0.5, [0.004, 0.009]);
     near(together.forecast().total_read_iops, expected[0]);
     near(together.forecast().total_write_iops, expected[1]);
     near(together.vms[0].reads.response_ns, 5.0 / expected[0] * 1e9);

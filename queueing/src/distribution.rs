@@ -8,10 +8,12 @@ mod ziggurat;
 use std::f64::consts::{PI, SQRT_2};
 
 use rand::Rng;
+use serde::Deserialize;
 use traces::random::{unit, unit_above_zero};
 
-/// A distribution of non-negative times.
-#[derive(Clone, Debug, PartialEq)]
+/// A distribution of non-negative times. [`crate::net::description`] shows how each is written in TOML.
+#[derive(Clone, Debug, PartialEq, Deserialize)]
+#[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Distribution {
     /// Exponential with this mean.
     Exponential {

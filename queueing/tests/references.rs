@@ -1,12 +1,13 @@
 //! Simulated nets against exact results: mean value analysis, Markov chains, Cobham's formula and closed forms.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod pepsy;
+
 use queueing::net::Net;
 use queueing::net::description::parse;
 use queueing::simulation::{ColorResult, Estimate, Settings, SimulationResult, simulate};
 
 const PAPER: &str = include_str!("../nets/noorshams2014.toml");
-const PEPSY: &str = include_str!("../nets/pepsy-bcmp2.toml");
 
 fn net(text: &str) -> Net {
     parse(text, "test").unwrap()
@@ -122,12 +123,18 @@ fn papers_net_with_exponential_services_agrees_with_the_markov_chain() {
 #[test]
 fn papers_net_without_think_time_agrees_with_its_closed_form() {
     let never = "deterministic = { value = 0 }";
-    let result = run(&paper([30, 10], never, 4), 2);
-    for (at, (rate, response)) in [(0.8, 37.5), (0.4, 25.0)].into_iter().enumerate() {
-        agrees(color(&result, "storage", at).throughput, rate, 0.0);
-        let waiting = color(&result, "waiting", at).residence.mean + color(&result, "storage", at).residence.mean;
-        assert!((waiting - response).abs() < 0.01 * response, "{waiting} beside {response}");
+    let net = paper([30, 10], never, 4);
+    // Of twenty intervals of 95 % one does not hold on average; more than four miss once in four hundred tries.
+    let mut held = [0; 2];
+    for seed in 1..=20 {
+        let result = run(&net, seed);
+        for (at, (rate, response)) in [(0.8, 37.5), (0.4, 25.0)].into_iter().enumerate() {
+            held[at] += u32::from(color(&result, "storage", at).throughput.holds(rate));
+            let waiting = color(&result, "waiting", at).residence.mean + color(&result, "storage", at).residence.mean;
+            assert!((waiting - response).abs() < 0.01 * response, "{waiting} beside {response}");
+        }
     }
+    assert!(held.iter().all(|held| *held >= 16), "{held:?}");
     throughputs_agree(&paper([1, 10], never, 4), 1, "storage", [0.5712, 0.8575], 5e-5);
 }
 
@@ -143,23 +150,6 @@ fn one_reader_and_one_writer_without_think_time_alternate_strictly() {
 
 #[test]
 fn pepsy_bcmp2_agrees_with_mean_value_analysis() {
-    // Few customers go to the slow disk 3, whose interval is the last to become narrow.
-    let settings = Settings { seed: 2, precision: None, events: [40_000_000; 2], ..Settings::default() };
-    let result = simulate(&net(PEPSY), &settings).unwrap();
-    let rates = [6.204_338_2e-4, 7.338_951_0e-4];
-    let residences = [
-        ("CPU", [476.723, 588.791]),
-        ("disk 1", [2054.57, 2056.49]),
-        ("disk 2", [513.605, 513.632]),
-        ("disk 3", [40856.8, 40941.1]),
-    ];
-    for at in [0, 1] {
-        agrees(color(&result, "terminals", at).throughput, rates[at], 1e-11);
-        for (place, exact) in residences {
-            let estimate = color(&result, place, at).residence;
-            let width = estimate.half_width.unwrap();
-            assert!(width < 0.02 * estimate.mean, "{place}: {estimate:?} is wide");
-            assert!((estimate.mean - exact[at]).abs() <= width + 0.05, "{place}: {estimate:?} beside {exact:?}");
-        }
-    }
+    // All ten intervals; each by itself in long_references.rs.
+    pepsy::agrees(6_000_000, [0.01, 0.05], true);
 }

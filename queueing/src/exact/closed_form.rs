@@ -13,6 +13,13 @@
 //! Only means of the service times matter, since choices do not depend on times. Response times follow from Little's
 //! law.
 
+/// Throughput of reads and of writes, per unit of time, if this share of requests are reads. `service` has the mean
+/// service times of reads and writes.
+pub fn throughput(reads: f64, service: [f64; 2]) -> [f64; 2] {
+    let mean = reads * service[0] + (1.0 - reads) * service[1];
+    [reads / mean, (1.0 - reads) / mean]
+}
+
 /// Clients of reads and of writes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TwoClasses {
@@ -43,9 +50,7 @@ impl TwoClasses {
         if self.clients == [0.0; 2] {
             return [0.0; 2];
         }
-        let reads = self.share_of_reads();
-        let mean = reads * self.service[0] + (1.0 - reads) * self.service[1];
-        [reads / mean, (1.0 - reads) / mean]
+        throughput(self.share_of_reads(), self.service)
     }
 
     /// Mean response times of reads and of writes: waiting and service. `None` of a class without clients.

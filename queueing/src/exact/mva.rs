@@ -1,16 +1,17 @@
 //! Exact mean value analysis of closed networks of several classes (Reiser and Lavenberg 1980).
 //!
 //! A customer that arrives at a station finds what the network without it would show at any moment. So the solution of
-//! a network follows from those with one customer fewer, from the empty network on. At a station of c servers a
-//! customer of demand D stays for
+//! a network follows from those with one customer fewer, from the empty network on.
 //!
-//! > R(n) = D / c · (1 + Q(n - 1) + Σ_j (c - 1 - j) p(j | n - 1)), j from 0 to c - 2,
+//! Let D be the customer's demand at a station of c servers. Let Q be the mean number of customers there, and p(j) the
+//! probability of j customers. With n customers in the network, the customer stays for
 //!
-//! where Q is the mean number of customers there and p(j) the probability of j customers. For several servers
-//! p(j | n) = X D p(j - 1 | n - 1) / j, summed over the classes. The usual p(0) = 1 - Σ p(j) loses all digits at a busy
-//! station. Here p(0 | n) = p(0 | n - 1) · X(n) / X'(n), where X' is the throughput of the network without the station
-//! (Reiser 1981). It only multiplies, and so keeps its digits. Its price: m stations of several servers need 2^m
-//! networks.
+//! > R(n) = D / c · (1 + Q(n - 1) + Σ_j (c - 1 - j) p(j | n - 1)), j from 0 to c - 2.
+//!
+//! For several servers p(j | n) = X D p(j - 1 | n - 1) / j, summed over the classes. The usual p(0) = 1 - Σ p(j) loses
+//! all digits at a busy station. Here p(0 | n) = p(0 | n - 1) · X(n) / X'(n), where X' is the throughput of the network
+//! without the station (Reiser 1981). It only multiplies, and so keeps its digits. Its price: m stations of several
+//! servers need 2^m networks.
 
 use super::lattice::Lattice;
 use super::network::{ClosedNetwork, Method, NetworkError, Queue, Reduced, Solved};

@@ -18,11 +18,19 @@
 //! - A place with `subnet = "name"` stands for the `[[subnets]]` of that name, which has `places` and `transitions` as a
 //!   net has. Tokens that are put into the place come to the subnet's place `input`. Tokens are taken from its place
 //!   `output`. Its places are called `place/input` and so on in the net. A subnet has no subnets.
-//! - A distribution is a table with one entry: `{ exponential = { mean = 2 } }`, `{ gamma = { mean = 2, shape = 4 } }`,
-//!   `{ deterministic = { value = 2 } }`, `{ uniform = { low = 1, high = 2 } }`,
-//!   `{ normal = { mean = 2, deviation = 1 } }` (its part above zero), `{ lognormal = { mu = 0, sigma = 1 } }`,
-//!   `{ pareto = { scale = 1, shape = 3 } }`, `{ empirical = { points = [[1, 0.5], [3, 0.5]] } }` (values and weights),
-//!   `{ hyperexponential = { probability = 0.2, means = [1, 5] } }`.
+//! - A distribution is a table with one entry, named after the distribution:
+//!
+//! | distribution | written |
+//! |---|---|
+//! | exponential | `{ exponential = { mean = 2 } }` |
+//! | gamma | `{ gamma = { mean = 2, shape = 4 } }` |
+//! | always the same | `{ deterministic = { value = 2 } }` |
+//! | uniform | `{ uniform = { low = 1, high = 2 } }` |
+//! | normal, its part above zero | `{ normal = { mean = 2, deviation = 1 } }` |
+//! | lognormal | `{ lognormal = { mu = 0, sigma = 1 } }` |
+//! | Pareto | `{ pareto = { scale = 1, shape = 3 } }` |
+//! | values and their weights | `{ empirical = { points = [[1, 0.5], [3, 0.5]] } }` |
+//! | two-phase hyperexponential | `{ hyperexponential = { probability = 0.2, means = [1, 5] } }` |
 
 use serde::Deserialize;
 use toml::Spanned;
@@ -102,7 +110,7 @@ pub(super) struct PlaceColorText {
     color: Spanned<String>,
     #[serde(default)]
     initial: u32,
-    service: Option<DistributionText>,
+    service: Option<Distribution>,
     #[serde(default)]
     priority: i32,
 }
@@ -127,7 +135,7 @@ pub(super) struct ModeText {
     name: String,
     #[serde(default = "one_weight")]
     weight: f64,
-    delay: Option<DistributionText>,
+    delay: Option<Distribution>,
     #[serde(default)]
     pub(super) take: Vec<Spanned<String>>,
     #[serde(default)]
@@ -142,38 +150,6 @@ pub(super) struct SubnetText {
     pub(super) places: Vec<Spanned<PlaceText>>,
     #[serde(default)]
     pub(super) transitions: Vec<Spanned<TransitionText>>,
-}
-
-#[derive(Clone, Deserialize)]
-#[serde(rename_all = "lowercase", deny_unknown_fields)]
-enum DistributionText {
-    Exponential { mean: f64 },
-    Gamma { mean: f64, shape: f64 },
-    Deterministic { value: f64 },
-    Uniform { low: f64, high: f64 },
-    Normal { mean: f64, deviation: f64 },
-    Lognormal { mu: f64, sigma: f64 },
-    Pareto { scale: f64, shape: f64 },
-    Empirical { points: Vec<(f64, f64)> },
-    Hyperexponential { probability: f64, means: [f64; 2] },
-}
-
-impl From<DistributionText> for Distribution {
-    fn from(text: DistributionText) -> Distribution {
-        match text {
-            DistributionText::Exponential { mean } => Distribution::Exponential { mean },
-            DistributionText::Gamma { mean, shape } => Distribution::Gamma { mean, shape },
-            DistributionText::Deterministic { value } => Distribution::Deterministic { value },
-            DistributionText::Uniform { low, high } => Distribution::Uniform { low, high },
-            DistributionText::Normal { mean, deviation } => Distribution::Normal { mean, deviation },
-            DistributionText::Lognormal { mu, sigma } => Distribution::Lognormal { mu, sigma },
-            DistributionText::Pareto { scale, shape } => Distribution::Pareto { scale, shape },
-            DistributionText::Empirical { points } => Distribution::Empirical { points },
-            DistributionText::Hyperexponential { probability, means } => {
-                Distribution::Hyperexponential { probability, means }
-            }
-        }
-    }
 }
 
 fn one() -> u32 {
@@ -292,7 +268,7 @@ fn place_of(net: &Net, text: Spanned<PlaceText>) -> Result<Place, At> {
     let color = |text: Spanned<PlaceColorText>| {
         let PlaceColorText { color, initial, service, priority } = text.into_inner();
         let color = index_of("color", &color, net.colors.iter().map(String::as_str))?;
-        Ok(PlaceColor { color, initial, service: service.map(Distribution::from), priority })
+        Ok(PlaceColor { color, initial, service, priority })
     };
     let colors = colors.into_iter().map(color).collect::<Result<_, At>>()?;
     Ok(Place { name, kind, departure, colors })
@@ -304,7 +280,7 @@ fn transition_of(net: &Net, text: Spanned<TransitionText>) -> Result<Transition,
     let mode = |text: Spanned<ModeText>| {
         let ModeText { name, weight, delay, take, put } = text.into_inner();
         let arcs = |texts: Vec<Spanned<String>>| texts.iter().map(|text| arc_of(net, text)).collect::<Result<_, At>>();
-        Ok(Mode { name, weight, delay: delay.map(Distribution::from), inputs: arcs(take)?, outputs: arcs(put)? })
+        Ok(Mode { name, weight, delay, inputs: arcs(take)?, outputs: arcs(put)? })
     };
     Ok(Transition { name, timing, modes: modes.into_iter().map(mode).collect::<Result<_, At>>()? })
 }
