@@ -3,6 +3,8 @@
 
 mod pepsy;
 
+use queueing::exact::mva;
+use queueing::exact::network::{ClosedNetwork, Discipline, Station};
 use queueing::net::Net;
 use queueing::net::description::parse;
 use queueing::simulation::{ColorResult, Estimate, Settings, SimulationResult, simulate};
@@ -73,6 +75,25 @@ fn closed_network_of_ps_and_fcfs_agrees_with_mean_value_analysis() {
         arrow("think", "cpu") + &arrow("cpu", "disk") + &arrow("disk", "think"),
     ];
     throughputs_agree(&net(&text.concat()), 1, "disk", [0.204_419_9, 0.196_720_5], 1e-7);
+}
+
+#[test]
+fn processor_sharing_by_three_servers_agrees_with_mean_value_analysis() {
+    let text = [
+        HEAD.to_owned(),
+        queue("think", "is") + &queue("cpu", "ps") + "servers = 3\n",
+        station("think", [4.0, 6.0], [", initial = 5", ", initial = 4"]),
+        station("cpu", [2.0, 3.0], ["", ""]),
+        arrow("think", "cpu") + &arrow("cpu", "think"),
+    ];
+    let cpu = Station {
+        discipline: Discipline::ProcessorSharing { servers: 3 },
+        visits: vec![1.0; 2],
+        service: vec![2.0, 3.0],
+    };
+    let network = ClosedNetwork { customers: vec![5, 4], think: vec![4.0, 6.0], stations: vec![cpu] };
+    let exact = mva::solve(&network).unwrap().throughput;
+    throughputs_agree(&net(&text.concat()), 1, "cpu", [exact[0], exact[1]], 0.0);
 }
 
 #[test]

@@ -116,6 +116,15 @@ fn fifo_departure_keeps_tokens_behind_the_first() {
     assert!((normal - 1.0).abs() < 0.03, "{normal}");
     let fifo = rate(text);
     assert!(fifo < 0.5, "{fifo}");
+    // The same behind a queue, from which tokens come one by one.
+    let served = "service = { deterministic = { value = 0.01 } }";
+    let queued = text.replace("name = \"b\", departure", "name = \"b\", queue = \"a\", departure").replace(
+        "[{ color = \"x\" }, { color = \"y\" }]",
+        &format!("[{{ color = \"x\", {served} }}, {{ color = \"y\", {served} }}]"),
+    );
+    assert!(queued.contains(served));
+    let fifo = rate(&queued);
+    assert!(fifo < 0.5, "{fifo}");
 }
 
 #[test]

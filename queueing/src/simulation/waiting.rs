@@ -57,3 +57,24 @@ impl Waiting {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use rand::SeedableRng;
+    use rand_xoshiro::Xoshiro256PlusPlus;
+
+    use super::*;
+
+    #[test]
+    fn random_order_serves_each_waiting_token_as_often() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(1);
+        let mut first = [0_u32; 4];
+        for _ in 0..40_000 {
+            let mut waiting = Waiting::new(Discipline::Random, 1);
+            (0..4).for_each(|slot| waiting.add(Token { slot, entered: 0.0 }, 0));
+            waiting.next(&mut random).into_iter().for_each(|token| first[token.slot] += 1);
+        }
+        // Five standard deviations of 87.
+        assert!(first.iter().all(|count| count.abs_diff(10_000) < 435), "{first:?}");
+    }
+}
