@@ -2,6 +2,8 @@
 //! uses. Its pages are read as they are. Source: Linux 6.18, `Documentation/trace/ftrace.rst` (instances,
 //! `per_cpu/cpuN/trace_pipe_raw`, `stats`), `kernel/trace/trace.c` (`tracing_buffers_read`).
 
+mod instance;
+
 use std::collections::BTreeMap;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read as _};
@@ -16,6 +18,7 @@ use traces::Losses;
 use traces::events::Placed;
 use traces::formats::trace_pipe_raw::{FORMAT, LivePages};
 
+use self::instance::{EVENTS, Instance, enable, save_formats, set};
 use super::raw_pages::RawPages;
 use super::{Backend, BackendSetup, EventsNeeded, sleep};
 use crate::block::clocks::monotonic;
@@ -24,43 +27,12 @@ use crate::block::restore::{INSTANCE_PREFIX, Owner, remove_instance};
 use crate::block::supervisor::Supervisor;
 use crate::scratch::Scratch;
 
-/// Tracepoints of a request's path through the block layer; a kernel may lack some.
-const EVENTS: [&str; 11] = [
-    "block_bio_queue",
-    "block_bio_complete",
-    "block_bio_backmerge",
-    "block_bio_frontmerge",
-    "block_getrq",
-    "block_split",
-    "block_rq_insert",
-    "block_rq_issue",
-    "block_rq_merge",
-    "block_rq_requeue",
-    "block_rq_complete",
-];
-/// The tracepoints of scheduler decisions.
-const DECISION_EVENTS: [&str; 5] =
-    ["block_rq_insert", "block_rq_issue", "block_rq_merge", "block_rq_requeue", "block_rq_complete"];
-/// The tracepoints of device requests.
-const DEVICE_REQUEST_EVENTS: [&str; 3] = ["block_rq_issue", "block_rq_requeue", "block_rq_complete"];
-/// The same, and those by which a device request has the process that queued its first bio.
-const QUEUED_DEVICE_REQUEST_EVENTS: [&str; 6] = [
-    "block_bio_frontmerge",
-    "block_getrq",
-    "block_rq_issue",
-    "block_rq_merge",
-    "block_rq_requeue",
-    "block_rq_complete",
-];
-
 /// The longest time from an event's timestamp until it can be read, in nanoseconds. Newer events are not emitted yet.
 /// The kernel writes an event with preemption off in well under a microsecond, unless an interrupt or a VM's host
 /// intervenes.
 pub(in crate::block) const EVENT_SETTLING_NS: u64 = 50_000_000;
 /// Pages that are read and decoded at once.
 const PAGES_PER_READ: usize = 64;
-/// More bytes than any of the kernel's format descriptions has.
-const DESCRIPTION_BYTES_MAX: usize = 1 << 16;
 /// The interval between two checks of counters and CPUs.
 const CHECK_INTERVAL: Duration = Duration::from_secs(1);
 /// Raw pages that are not full stay in the kernel's buffer for this long.
@@ -111,16 +83,6 @@ struct CpuBuffer {
     unreported: u64,
     /// Events that had been read from it then.
     read: u64,
-}
-
-/// An instance, removed when it is dropped.
-struct Instance(PathBuf);
-
-impl Drop for Instance {
-    fn drop(&mut self) {
-        // The supervisor, or `iocast capture cleanup`, retries a failure.
-        let _ = remove_instance(&self.0);
-    }
 }
 
 struct Tracefs {
@@ -389,71 +351,6 @@ impl Backend for Tracefs {
     fn raw_written(&self) -> (u64, u64) {
         self.raw.as_ref().map_or((0, 0), |raw| (raw.bytes(), self.read_in_all))
     }
-}
-
-/// Writes a setting of tracefs.
-fn set(folder: &Path, name: &str, value: &str) -> Result<(), CaptureError> {
-    let path = folder.join(name);
-    fs::write(&path, value).map_err(|error| CaptureError::io(&path, error))
-}
-
-/// Switches the events of the devices on.
-fn enable(instance: &Path, setup: &BackendSetup) -> Result<(), CaptureError> {
-    let terms: Vec<String> = setup.devices.iter().map(|device| format!("dev == {}", device.number)).collect();
-    let events: &[&str] = match setup.events {
-        EventsNeeded::All => &EVENTS,
-        EventsNeeded::Decisions => &DECISION_EVENTS,
-        EventsNeeded::DeviceRequests => &DEVICE_REQUEST_EVENTS,
-        EventsNeeded::QueuedDeviceRequests => &QUEUED_DEVICE_REQUEST_EVENTS,
-    };
-    for event in events {
-        let name = format!("events/block/{event}");
-        if instance.join(&name).exists() {
-            set(instance, &format!("{name}/filter"), &terms.join(" || "))?;
-            set(instance, &format!("{name}/enable"), "1")?;
-        }
-    }
-    Ok(())
-}
-
-/// Saves the descriptions that are needed to decode pages.
-fn save_formats(instance: &Path, folder: &Path) -> Result<(), CaptureError> {
-    let copy = |from: PathBuf, to: PathBuf| {
-        let text = read_at_once(&from).map_err(|error| CaptureError::io(&from, error))?;
-        let parent = to.parent().unwrap_or(folder);
-        let written = fs::create_dir_all(parent).and_then(|()| fs::write(&to, text));
-        written.map_err(|error| CaptureError::io(&to, error))
-    };
-    let events = instance.join("events");
-    for name in ["header_page", "header_event"] {
-        // The instance's own descriptions, if any: its page size may differ.
-        let own = events.join(name);
-        let root = instance.join("../../events").join(name);
-        copy(if own.exists() { own } else { root }, folder.join(name))?;
-    }
-    for event in EVENTS {
-        let from = events.join("block").join(event).join("format");
-        if from.exists() {
-            copy(from, folder.join("block").join(event).join("format"))?;
-        }
-    }
-    copy(instance.join("trace_clock"), folder.join("trace_clock"))?;
-    copy(PathBuf::from("/proc/sys/kernel/osrelease"), folder.join("kernel"))
-}
-
-/// Reads a file that the kernel returns completely in one read, and empty in a second (`header_page`).
-fn read_at_once(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    let mut text = vec![0; DESCRIPTION_BYTES_MAX];
-    let mut filled = 0;
-    while filled < text.len() {
-        match file.read(&mut text[filled..])? {
-            0 => break,
-            more => filled += more,
-        }
-    }
-    text.truncate(filled);
-    Ok(text)
 }
 
 /// The folders of CPUs by their number: `cpu0`, `cpu1`, …

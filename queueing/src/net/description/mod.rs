@@ -3,7 +3,7 @@
 //! The net of Noorshams et al. 2014, with 30 readers and 10 writers that think for 20 ms:
 //!
 //! ```toml
-#![doc = include_str!("../../nets/noorshams2014.toml")]
+#![doc = include_str!("../../../nets/noorshams2014.toml")]
 //! ```
 //!
 //! - `colors`: the names of the colors.
