@@ -24,7 +24,7 @@ fn alone(setup: usize) -> Vec<Ran> {
 fn formulas(criterion: &mut Criterion) {
     let profiles: Vec<IsolationProfile> = alone(DRIVE).into_iter().map(|ran| ran.profile).collect();
     let mut group = criterion.benchmark_group("two VMs from profiles");
-    for name in ["casale", "casale-refined", "hol", "qpn-closed"] {
+    for name in ["casale", "casale-refined", "hol", "qpn"] {
         let spec = name.parse().expect("a name is a spec");
         let predictor = build(&spec).expect("a name of the registry").predictor().expect("it forecasts");
         // What a method refuses takes its time, too.

@@ -42,7 +42,7 @@ fn captures_and_their_profiles_give_the_same_forecast() {
     assert!(twin(&mut of_captures)["total_read_iops"].as_f64().unwrap() > 0.0);
     assert!(twin(&mut of_profiles)["refused"].as_str().unwrap().contains("give the captures themselves"));
     let relied_on = |result: &mut Value| result.as_object_mut().unwrap().remove("recommended").unwrap();
-    assert_eq!((relied_on(&mut of_captures), relied_on(&mut of_profiles)), (json!("twin"), json!("qpn-closed")));
+    assert_eq!((relied_on(&mut of_captures), relied_on(&mut of_profiles)), (json!("twin"), json!("qpn")));
     let missing = |result: &mut Value| result.as_object_mut().unwrap().remove("missing").unwrap().to_string();
     assert!(missing(&mut of_captures).contains("web.parquet@1g"));
     assert!(missing(&mut of_profiles).contains("Which traces are the profiles of? alone-mail, alone-web are given"));

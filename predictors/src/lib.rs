@@ -22,7 +22,7 @@ pub mod place;
 mod predict_error;
 pub mod predictor;
 pub mod profile;
-pub mod qpn_closed;
+pub mod qpn;
 pub mod registry;
 pub mod residual;
 mod solve;

@@ -5,14 +5,15 @@ use traces::results::prediction::Outcome;
 use traces::spec::{Spec, SpecError, nearest};
 
 use crate::predictor::{Entry, Method, Outcomes};
-use crate::{baselines, casale, hol, qpn_closed, residual, twin};
+use crate::{baselines, casale, hol, qpn, residual, twin};
 
 /// Every method. The order is that of [`recommended`]: of their errors in both labs and the synthetic setups, the
 /// smallest first (`docs/validation/forecasts.md`). Baselines come last.
 pub const PREDICTORS: &[Entry] = &[
     twin::ENTRY,
     residual::ENTRY,
-    qpn_closed::ENTRY,
+    qpn::ENTRY,
+    qpn::REFINED,
     casale::published::ENTRY,
     hol::ENTRY,
     casale::refined::ENTRY,

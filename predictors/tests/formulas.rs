@@ -135,7 +135,7 @@ fn baselines_match_their_definitions() {
 }
 
 #[test]
-fn qpn_closed_reproduces_the_net_that_it_was_calibrated_with() {
+fn qpn_reproduces_the_net_that_it_was_calibrated_with() {
     // Clients of a net with 4 ms reads, 9 ms writes and weights as their threads, alone.
     let of = |vm: &str, threads: [f64; 2]| {
         let share = threads[0] / (threads[0] + threads[1]);
@@ -149,16 +149,15 @@ fn qpn_closed_reproduces_the_net_that_it_was_calibrated_with() {
         profile.busy_share = Some(1.0);
         profile
     };
-    let together = ask("qpn-closed", &[of("a", [3.0, 1.0]), of("b", [2.0, 4.0])]).unwrap();
+    let together = ask("qpn", &[of("a", [3.0, 1.0]), of("b", [2.0, 4.0])]).unwrap();
     let expected = queueing::exact::closed_form::throughput(0.5, [0.004, 0.009]);
     near(together.forecast().total_read_iops, expected[0]);
     near(together.forecast().total_write_iops, expected[1]);
     near(together.vms[0].reads.response_ns, 5.0 / expected[0] * 1e9);
     near(together.vms[1].writes.iops, expected[1] * 0.8);
-    let given =
-        ask("qpn-closed:read_service=8ms,write_service=18ms", &[of("a", [3.0, 1.0]), of("b", [2.0, 4.0])]).unwrap();
+    let given = ask("qpn:read_service=8ms,write_service=18ms", &[of("a", [3.0, 1.0]), of("b", [2.0, 4.0])]).unwrap();
     near(given.forecast().total_read_iops, expected[0] / 2.0);
-    assert_eq!(predictors::qpn_closed::service_of_line(2.0, 50.0), 4.0);
+    assert_eq!(predictors::qpn::storage::service_of_line(2.0, 50.0), 4.0);
 }
 
 /// Simulates the closed net step by step: clients without think time share a storage with these `service` times (ms).
@@ -184,7 +183,7 @@ fn simulated(threads: [u64; 2], service: [f64; 2], weight: f64, slope: f64) -> [
 }
 
 #[test]
-fn qpn_closed_is_calibrated_by_responses_at_a_few_thread_counts() {
+fn qpn_is_calibrated_by_responses_at_a_few_thread_counts() {
     let (service, weight, slope) = ([6.0, 2.5], 1.7, 0.8);
     let us = |ms: f64| format!("{}us", (ms * 1e3).round());
     let alone = |kind: usize| {
@@ -199,12 +198,8 @@ fn qpn_closed_is_calibrated_by_responses_at_a_few_thread_counts() {
         let [reads, writes] = simulated(threads, service, weight, slope);
         format!("{}/{}x{}/{}", threads[0], threads[1], us(reads), us(writes))
     });
-    let spec = format!(
-        "qpn-closed:read_responses={},write_responses={},mixed_responses={}",
-        alone(0),
-        alone(1),
-        mixed.join("+")
-    );
+    let spec =
+        format!("qpn:read_responses={},write_responses={},mixed_responses={}", alone(0), alone(1), mixed.join("+"));
     // The VMs alone give the number of threads of each, and nothing else.
     let of = |vm: &str, threads: [u64; 2]| {
         let [read, write] = simulated(threads, [1.0, 9.0], 0.3, 0.0);
@@ -217,24 +212,24 @@ fn qpn_closed_is_calibrated_by_responses_at_a_few_thread_counts() {
     let close = |ns: Option<f64>, ms: f64| assert!((ns.unwrap() / 1e6 / ms - 1.0).abs() < 0.002, "{ns:?} ns, {ms} ms");
     close(together.vms[0].reads.response_ns, expected[0]);
     close(together.vms[1].writes.response_ns, expected[1]);
-    let unlike = ask("qpn-closed", &[of("a", [12, 9]), of("b", [8, 21])]).unwrap();
+    let unlike = ask("qpn", &[of("a", [12, 9]), of("b", [8, 21])]).unwrap();
     assert!((unlike.vms[0].reads.response_ns.unwrap() / 1e6 / expected[0] - 1.0).abs() > 0.2);
 }
 
 #[test]
-fn qpn_closed_service_times_are_those_of_the_line_at_25_threads() {
+fn qpn_service_times_are_those_of_the_line_at_25_threads() {
     let of = |vm: &str, reads: [f64; 4]| IsolationProfile { busy_share: Some(1.0), ..vm_profile(vm, reads, [0.0; 4]) };
     let two = [of("a", [100.0, 9.0, 0.5, 0.0]), of("b", [50.0, 4.0, 0.2, 0.0])];
     let note = |spec: &str| ask(spec, &two).unwrap().notes.join(" ");
     // A line of 50 ms and 2 ms a thread gives 4 ms at 25 threads. A single count gives the response time by thread.
-    assert!(note("qpn-closed:read_responses=10x70ms+20x90ms+30x110ms").contains("a read takes 4.000 ms"));
-    assert!(note("qpn-closed:read_responses=10x70ms").contains("a read takes 7.000 ms"));
-    let both = "qpn-closed:read_service=4ms,read_responses=10x70ms".parse().unwrap();
+    assert!(note("qpn:read_responses=10x70ms+20x90ms+30x110ms").contains("a read takes 4.000 ms"));
+    assert!(note("qpn:read_responses=10x70ms").contains("a read takes 7.000 ms"));
+    let both = "qpn:read_service=4ms,read_responses=10x70ms".parse().unwrap();
     let Err(error) = predictors::build(&both) else { panic!("it takes both") };
     assert!(error.to_string().contains("not given beside read_service: give one of them"), "{error}");
     // Responses must grow with the number of threads, and the line must be positive at 25 threads.
     for odd in ["10x100ms+20x10ms", "10x50ms+20x49ms", "100x1ms+200x2000ms"] {
-        let Err(error) = predictors::build(&format!("qpn-closed:read_responses={odd}").parse().unwrap()) else {
+        let Err(error) = predictors::build(&format!("qpn:read_responses={odd}").parse().unwrap()) else {
             panic!("{odd} is taken")
         };
         assert!(error.to_string().contains("grow with the number of threads"), "{error}");
@@ -246,9 +241,9 @@ fn qpn_closed_service_times_are_those_of_the_line_at_25_threads() {
     };
     let both = [mixed("a"), mixed("b")];
     let note = |spec: &str| ask(spec, &both).unwrap().notes.join(" ");
-    assert!(note("qpn-closed:read_service=3.5ms").contains("a read takes 3.500 ms and a write 1.000 ms"));
-    assert!(note("qpn-closed:write_service=2ms").contains("a read takes 2.000 ms and a write 2.000 ms"));
-    let none_left = ask("qpn-closed:read_service=6ms", &both).unwrap_err().to_string();
+    assert!(note("qpn:read_service=3.5ms").contains("a read takes 3.500 ms and a write 1.000 ms"));
+    assert!(note("qpn:write_service=2ms").contains("a read takes 2.000 ms and a write 2.000 ms"));
+    let none_left = ask("qpn:read_service=6ms", &both).unwrap_err().to_string();
     assert!(none_left.contains("6.000 ms for reads and -0.667 ms for writes"), "{none_left}");
 }
 
@@ -304,8 +299,8 @@ fn impossible_profiles_are_refused_with_the_reason() {
 #[test]
 fn predictors_refuse_vms_that_violate_their_assumptions() {
     let all = three();
-    let error = ask("qpn-closed", &all).unwrap_err().to_string();
-    assert!(error.contains("clients that never think") && error.contains("idle for 40 %"), "{error}");
+    let error = ask("qpn-refined", &all).unwrap_err().to_string();
+    assert!(error.contains("qpn-refined needs response times of the storage at several thread counts"), "{error}");
     let busy = [
         vm_profile("a", [100.0, 8.0, 0.5, 0.5], [150.0, 12.0, 0.5, 0.5]),
         vm_profile("b", [100.0, 8.0, 0.5, 0.5], [90.0, 12.0, 0.5, 0.5]),
