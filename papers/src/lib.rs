@@ -12,6 +12,7 @@ pub mod casale2011;
 pub mod estimate;
 pub mod geist2010;
 pub mod kim2015;
+pub mod noorshams2014;
 pub mod ranking;
 pub mod rules;
 
@@ -29,7 +30,7 @@ pub struct Paper {
 }
 
 /// Every paper.
-pub const PAPERS: &[Paper] = &[geist2010::PAPER, kim2015::PAPER, casale2011::PAPER];
+pub const PAPERS: &[Paper] = &[geist2010::PAPER, kim2015::PAPER, casale2011::PAPER, noorshams2014::PAPER];
 
 /// The reason why a reproduction failed.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +62,12 @@ pub enum ReproduceError {
     /// A virtual disk cannot be measured.
     #[error("{0}")]
     VirtualDisk(String),
+    /// A model that is to be calibrated does not fit what was measured.
+    #[error("response times do not grow with the number of threads, so that the model cannot be calibrated")]
+    NotCalibrated,
+    /// A model has no solution.
+    #[error(transparent)]
+    Predict(#[from] predictors::PredictError),
     /// It was asked to stop.
     #[error("interrupted")]
     Interrupted,

@@ -144,6 +144,16 @@ impl Storage {
         solve(groups, distributions, weights, events).map_err(|error| PredictError::DoesNotHold(error.to_string()))
     }
 
+    /// The logarithm of w_r / w_w that gives a measured mix its response times, by search and simulation as published.
+    /// [`MeasuredMix::log_weight`] is the same in closed form.
+    ///
+    /// # Errors
+    /// A time that no net has.
+    pub fn searched_log_weight(&self, mix: &MeasuredMix) -> Result<f64, PredictError> {
+        let groups = [0, 1].map(|kind| Group { kind, clients: mix.threads[kind], think: 0.0 });
+        Storage::log_weight_of(self.service, self.shape, groups, mix.responses)
+    }
+
     /// The logarithm of w_r / w_w at which two groups, of reads and of writes, have the response times (seconds) that
     /// were measured, by search as in the paper: the ratio of both falls as the weight of reads grows.
     ///
@@ -229,5 +239,13 @@ mod tests {
         let responses = made.serve(&groups).unwrap().iter().map(|served| served.response).collect::<Vec<f64>>();
         let found = Storage::log_weight_of(service, shape, groups, [responses[0], responses[1]]).unwrap();
         assert!((found - 0.8).abs() < 0.1, "{found}");
+    }
+
+    #[test]
+    fn searched_weights_of_a_mix_are_those_of_the_closed_form() {
+        let mix = MeasuredMix { threads: [10.0, 30.0], responses: [0.03, 0.06] };
+        let storage = Storage::published([0.001, 0.002], [0.4, 2.0], &[mix]);
+        let found = storage.searched_log_weight(&mix).unwrap();
+        assert!((found - mix.log_weight()).abs() < 0.05, "{found}");
     }
 }
