@@ -13,6 +13,7 @@ const COUNTED: &str = "{msg} {bar:20} {pos}/{len}{left}";
 const SIMULATED: &str = "{msg} {bar:30} {percent} % of the time simulated,{left}";
 const REQUESTS: &str = "{msg} {bar:20} {pos}/{len} requests{left}";
 const REQUESTS_SO_FAR: &str = "{msg} {spinner} {pos} requests";
+const EVENTS: &str = "{msg} {spinner} {pos} of at most {len} events, until precise";
 const PROBES: &str = "{msg} {spinner} {pos} probes";
 
 /// Writes the remaining time, once it can be estimated and is at least a second.
@@ -54,6 +55,11 @@ impl Progress {
     /// A bar over `total` requests of several replays, or a plain count if the total is unknown.
     pub fn requests(what: &'static str, total: Option<u64>, replays: usize) -> Progress {
         Progress::drawn(what, total, replays, if total.is_some() { REQUESTS } else { REQUESTS_SO_FAR })
+    }
+
+    /// A count of events, of which there may be fewer than `most`.
+    pub fn events(what: &'static str, most: u64) -> Progress {
+        Progress::drawn(what, Some(most), 1, EVENTS)
     }
 
     /// A count of probes, whose total is unknown.

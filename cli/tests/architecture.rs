@@ -27,6 +27,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "replay",
             "workloads",
             "predictors",
+            "queueing",
             "papers",
             "report",
             "capture",

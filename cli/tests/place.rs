@@ -341,7 +341,7 @@ fn impossible_plans_are_refused_with_the_remedy() {
             "predictor = \"casale\"",
             "predictor = \"residual\"",
             "residual learns from known consolidations, which a plan does not hold; place with replay, twin or a \
-             predictor that uses profiles (qpn, casale",
+             predictor that uses profiles (qpn, qpn-refined, casale",
         ),
         ("start = \"15s\"", "start = \"15 parsecs\"", "plan.toml"),
         ("drive = \"cheetah-9lp\"", "scheduler = \"fifo\"", "LUN two: its scheduler needs a drive behind it"),

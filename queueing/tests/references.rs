@@ -1,26 +1,14 @@
 //! Simulated nets against exact results: mean value analysis, Markov chains, Cobham's formula and closed forms.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod nets;
 mod pepsy;
 
+use nets::{HEAD, PAPER, arrow, head_of_line, net, paper, queue, station};
 use queueing::exact::mva;
 use queueing::exact::network::{ClosedNetwork, Discipline, Station};
 use queueing::net::Net;
-use queueing::net::description::parse;
 use queueing::simulation::{ColorResult, Estimate, Settings, SimulationResult, simulate};
-
-const PAPER: &str = include_str!("../nets/noorshams2014.toml");
-
-fn net(text: &str) -> Net {
-    parse(text, "test").unwrap()
-}
-
-/// The paper's net with other populations, think and service times.
-fn paper(threads: [u32; 2], think: &str, shape: u32) -> Net {
-    let text = PAPER.replace("exponential = { mean = 20 }", think).replace("shape = 4", &format!("shape = {shape}"));
-    let text = text.replace("initial = 30", &format!("initial = {}", threads[0]));
-    net(&text.replace("initial = 10", &format!("initial = {}", threads[1])))
-}
 
 fn run(net: &Net, seed: u64) -> SimulationResult {
     let result = simulate(net, &Settings { seed, events: [400_000, 40_000_000], ..Settings::default() }).unwrap();
@@ -45,25 +33,6 @@ fn throughputs_agree(net: &Net, seed: u64, place: &str, exact: [f64; 2], roundin
         agrees(color(&result, place, at).throughput, exact, rounding);
     }
 }
-
-fn queue(name: &str, discipline: &str) -> String {
-    format!("[[queues]]\nname = \"{name}\"\ndiscipline = \"{discipline}\"\n")
-}
-
-/// A place of two colors with exponential services.
-fn station(name: &str, means: [f64; 2], more: [&str; 2]) -> String {
-    let color = |at: usize| {
-        format!("{{ color = \"{}\", service = {{ exponential = {{ mean = {} }} }}{} }}", at + 1, means[at], more[at])
-    };
-    format!("[[places]]\nname = \"{name}\"\nqueue = \"{name}\"\ncolors = [{}, {}]\n", color(0), color(1))
-}
-
-fn arrow(from: &str, to: &str) -> String {
-    let mode = |at: u32| format!("{{ name = \"{at}\", take = [\"{from}.{at}\"], put = [\"{to}.{at}\"] }}");
-    format!("[[transitions]]\nname = \"{from}-{to}\"\nmodes = [{}, {}]\n", mode(1), mode(2))
-}
-
-const HEAD: &str = "name = \"test\"\ncolors = [\"1\", \"2\"]\n";
 
 #[test]
 fn closed_network_of_ps_and_fcfs_agrees_with_mean_value_analysis() {
@@ -98,14 +67,7 @@ fn processor_sharing_by_three_servers_agrees_with_mean_value_analysis() {
 
 #[test]
 fn closed_head_of_line_agrees_with_the_markov_chain() {
-    let text = [
-        HEAD.to_owned(),
-        queue("think", "is") + &queue("cpu", "priority"),
-        station("think", [5.0, 8.0], [", initial = 4", ", initial = 6"]),
-        station("cpu", [1.0, 0.5], [", priority = 2", ", priority = 1"]),
-        arrow("think", "cpu") + &arrow("cpu", "think"),
-    ];
-    let result = run(&net(&text.concat()), 1);
+    let result = run(&head_of_line(), 1);
     agrees(color(&result, "cpu", 0).residence, 1.897, 5e-4);
     agrees(color(&result, "cpu", 1).residence, 3.4558, 5e-5);
 }

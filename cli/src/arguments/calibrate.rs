@@ -2,16 +2,19 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{Args, Subcommand, ValueEnum};
 use report::Size;
-use traces::quantity::parse_bytes;
-use traces::{SECTOR_BYTES, Sectors};
+use traces::quantity::{parse_bytes, parse_nanos};
+use traces::{Nanos, SECTOR_BYTES, Sectors};
 
 use super::Reading;
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
+#[command(args_conflicts_with_subcommands = true)]
 pub struct Calibrate {
+    #[command(subcommand)]
+    pub predictor: Option<CalibratePredictor>,
     /// Trace with completion times, instead of a device. The models are fitted to reads during which the device served
     /// nothing else; the empirical model is fitted to all requests
     #[arg(value_name = "TRACE")]
@@ -55,6 +58,44 @@ pub struct Calibrate {
     /// Width and height of the picture in pixels
     #[arg(long, value_name = "WxH", default_value = "900x600")]
     pub picture_size: Size,
+    /// Form of the printed result
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}
+
+/// A predictor that is calibrated, instead of drive models.
+#[derive(Debug, Subcommand)]
+pub enum CalibratePredictor {
+    /// Calibrate the predictors qpn and qpn-refined with captures of a storage at several thread counts
+    ///
+    /// Threads issue a request as soon as the one before is complete. The captures are of reading threads alone, of
+    /// writing threads alone, and of both together, as Noorshams et al. 2014 measure them. Only response times (D2C) are
+    /// used. The result shows how closely both models describe the mixes, and the predictors with their tunables for
+    /// `iocast predict --predictors`.
+    Qpn(CalibrateQpn),
+}
+
+#[derive(Debug, Args)]
+pub struct CalibrateQpn {
+    /// Captures or isolation profiles (JSON), each with its numbers of reading and writing threads
+    /// (10/0=reads.parquet). Without them, iocast takes the mean number of requests at the device
+    #[arg(value_name = "[READERS/WRITERS=]FILE", required = true, num_args = 3..)]
+    pub captures: Vec<String>,
+    #[command(flatten)]
+    pub reading: Reading,
+    /// Leave out arrivals before this time, counted from the first arrival of a capture (10s, 1min)
+    #[arg(long, value_parser = parse_nanos, default_value = "0", value_name = "TIME")]
+    pub start: Nanos,
+    /// Leave out arrivals at or after this time, counted from the first arrival of a capture
+    #[arg(long, value_parser = parse_nanos, value_name = "TIME")]
+    pub end: Option<Nanos>,
+    /// Beginning of the names of the files to write: STEM-qpn.txt and STEM-qpn-refined.txt hold the predictors with
+    /// their tunables [default: no files]
+    #[arg(long, short, value_name = "STEM")]
+    pub output: Option<PathBuf>,
+    /// Overwrite files that exist
+    #[arg(long, requires = "output")]
+    pub force: bool,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,

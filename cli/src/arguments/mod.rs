@@ -31,7 +31,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use traces::printable::printable;
 use traces::results::statistics::STAGES;
 
-pub use calibrate::{Calibrate, DriveCache};
+pub use calibrate::{Calibrate, CalibratePredictor, CalibrateQpn, DriveCache};
 pub use capture::{Capture, DigestsArgument, Engine, Iscsi, Lab, Scrub};
 pub use compare::Compare;
 pub use convert::Convert;
@@ -40,7 +40,7 @@ pub use list::{List, ListWhat};
 pub use pacing::{FreePacing, MapArgument, Pacing};
 pub use picture::Picture;
 pub use place::Place;
-pub use predict::Predict;
+pub use predict::{Predict, Solver, Solving};
 pub use reading::{Reading, Window};
 pub use replay::{Backend, DEVICE_QUEUE_DEPTH, Replay};
 pub use replaying::{Replaying, Until};
@@ -158,7 +158,7 @@ pub enum Command {
     ///
     /// The forecast states rates, mean response times (D2C: from issue to completion at the device) and the mix of
     /// reads and writes. Every predictor makes one (`iocast list predictors`), simple baselines included. A predictor
-    /// whose assumptions these VMs violate says so instead.
+    /// whose assumptions these VMs violate says so instead. With --solve it solves a queueing Petri net instead.
     Predict(Predict),
     /// Find an assignment of VMs to LUNs that keeps given limits, and confirm it by replay
     ///

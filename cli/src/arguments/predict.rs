@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{Args, ValueEnum};
 use traces::quantity::{parse_nanos, parse_sectors};
 use traces::{Nanos, Sectors};
 
@@ -16,7 +16,7 @@ use crate::storage::Storage;
 pub struct Predict {
     /// The VMs, two or more: for each an isolated trace or an isolation profile (JSON). The VM is named after the file
     /// unless a name is given; `@SIZE` puts the VM's disk at that offset on the device (web=web.parquet@64g)
-    #[arg(value_name = "[NAME=]FILE[@PLACE]", required = true, num_args = 2..)]
+    #[arg(value_name = "[NAME=]FILE[@PLACE]", required_unless_present = "solve", num_args = 2..)]
     pub vms: Vec<String>,
     /// Isolated trace of a further VM on the same device, from which the twin learns more about the device; repeatable
     #[arg(long, value_name = "[NAME=]FILE[@PLACE]")]
@@ -45,11 +45,57 @@ pub struct Predict {
     #[arg(long, short, value_name = "STEM")]
     pub output: Option<PathBuf>,
     /// Overwrite files that exist
-    #[arg(long, requires = "output")]
+    #[arg(long)]
     pub force: bool,
+    #[command(flatten)]
+    pub solving: Solving,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
+}
+
+/// A model to solve, instead of VMs to forecast.
+#[derive(Debug, Args)]
+pub struct Solving {
+    /// Solve this queueing Petri net instead of forecasting VMs: a TOML file, or a .qpe file of QPME
+    #[arg(
+        long, value_name = "NET",
+        conflicts_with_all = ["vms", "also", "predictors", "capacity", "drive", "learn_from", "start", "end", "output"]
+    )]
+    pub solve: Option<PathBuf>,
+    /// How to solve the net: exactly as a Markov chain, by simulation, or as a chain if that is possible
+    #[arg(long, requires = "solve", value_enum, default_value_t = Solver::Auto)]
+    pub solver: Solver,
+    /// Simulate until half of each 95 % interval is at most this share of its mean
+    #[arg(long, requires = "solve", value_name = "SHARE", default_value_t = 0.005, value_parser = parse_precision)]
+    pub precision: f64,
+    /// Most events to simulate, in each of four replications
+    #[arg(
+        long, requires = "solve", value_name = "N", default_value_t = 100_000_000,
+        value_parser = clap::value_parser!(u64).range(1..=1 << 46)
+    )]
+    pub events: u64,
+    /// Seed of the simulation
+    #[arg(long, requires = "solve", value_name = "SEED", default_value_t = 1)]
+    pub seed: u64,
+    /// Also draw the net: an SVG picture, or a file for Graphviz (.dot)
+    #[arg(long, requires = "solve", value_name = "FILE.svg|FILE.dot")]
+    pub draw: Option<PathBuf>,
+}
+
+/// How a net is solved.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Solver {
+    Auto,
+    Ctmc,
+    Simulation,
+}
+
+fn parse_precision(text: &str) -> Result<f64, String> {
+    text.parse()
+        .ok()
+        .filter(|share| (1e-4..1.0).contains(share))
+        .ok_or_else(|| "expected a share from 0.0001 to below 1, such as 0.005".to_owned())
 }
 
 /// The drive on which traces are replayed before they are measured.
@@ -88,13 +134,16 @@ impl ReplayedOn {
 }
 
 impl Predict {
-    /// Checks the window.
+    /// Checks the window and what may be overwritten.
     ///
     /// # Errors
-    /// A window that ends before it begins.
+    /// A window that ends before it begins; --force without a file to write.
     pub fn check(&self) -> Result<(), UsageError> {
         if self.end.is_some_and(|end| end <= self.start) {
             return Err(UsageError("--end must be later than --start".to_owned()));
+        }
+        if self.force && self.output.is_none() && self.solving.draw.is_none() {
+            return Err(UsageError("--force overwrites files, and neither --output nor --draw names any".to_owned()));
         }
         Ok(())
     }

@@ -1,8 +1,9 @@
 //! `iocast calibrate`: measures the read times of a device, a file, a trace or a drive model, fits drive models to
-//! them, and writes the models' profiles and a picture.
+//! them, and writes the models' profiles and a picture. `iocast calibrate qpn` calibrates predictors instead (`qpn.rs`).
 
 pub mod device;
 pub mod drive_cache;
+mod qpn;
 mod render;
 mod target;
 
@@ -22,7 +23,7 @@ use traces::results::SCHEMA_VERSION;
 use traces::results::calibration::{Calibration, FitResult, Goodness};
 use traces::{Lba, Sectors, Timestamp};
 
-use crate::arguments::Calibrate;
+use crate::arguments::{Calibrate, CalibratePredictor};
 use crate::error::{Interrupted, UsageError};
 use crate::files::Files;
 use crate::output;
@@ -32,6 +33,9 @@ use crate::progress::Progress;
 use target::{Source, Target};
 
 pub fn run(arguments: &Calibrate) -> Result<()> {
+    if let Some(CalibratePredictor::Qpn(arguments)) = &arguments.predictor {
+        return qpn::run(arguments);
+    }
     let rows = rows(&arguments.models)?;
     let source = Source::of(arguments)?;
     let stop = Arc::new(AtomicBool::new(false));

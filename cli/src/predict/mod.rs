@@ -1,8 +1,10 @@
-//! `iocast predict`: forecasts of VMs that share a device, from a trace or an isolation profile of each alone.
+//! `iocast predict`: forecasts of VMs that share a device, from a trace or an isolation profile of each alone. With
+//! `--solve` it solves a queueing Petri net instead (`solve.rs`).
 
 mod missing;
 mod on_drive;
 pub mod profiles;
+mod solve;
 mod tables;
 
 use std::path::Path;
@@ -25,6 +27,9 @@ use profiles::Alone;
 
 pub fn run(arguments: &Predict) -> Result<()> {
     arguments.check()?;
+    if let Some(net) = &arguments.solving.solve {
+        return solve::run(net, arguments);
+    }
     let mut predictors = chosen(&arguments.predictors)?;
     let known = arguments.learn_from.as_deref().map(known).transpose()?.unwrap_or_default();
     let inputs = profiles::named(arguments.vms.iter().chain(&arguments.also))?;

@@ -108,6 +108,8 @@ pub struct Models {
     pub own_weights: Vec<Storage>,
     /// Service times by mix.
     pub refined: Storage,
+    /// The same for each mix of the grid, calibrated without that mix.
+    pub refined_without: Vec<Storage>,
 }
 
 impl Models {
@@ -118,10 +120,15 @@ impl Models {
         let shape = [0, 1].map(|kind| shape(service[kind], deviation(kind)));
         let mixes = measured.mixes();
         let own = |mix: &MeasuredMix| Storage::published(service, shape, std::slice::from_ref(mix));
+        let refined = |mixes: &[MeasuredMix]| Storage::refined(service, shape, mixes).ok();
+        let without = |mix: &MeasuredMix| {
+            refined(&mixes.iter().copied().filter(|other| other.threads != mix.threads).collect::<Vec<_>>())
+        };
         Some(Models {
             published: Storage::published(service, shape, &mixes),
             own_weights: mixes.iter().map(own).collect(),
-            refined: Storage::refined(service, shape, &mixes).ok()?,
+            refined: refined(&mixes)?,
+            refined_without: mixes.iter().map(without).collect::<Option<_>>()?,
         })
     }
 }

@@ -52,6 +52,10 @@ fn own_weights(seed: &Seed, nth: usize) -> &Storage {
     &seed.models.own_weights[nth]
 }
 
+fn refined_without(seed: &Seed, nth: usize) -> &Storage {
+    &seed.models.refined_without[nth]
+}
+
 /// Mean, median or greatest value.
 pub fn summary(name: &str, values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
@@ -90,8 +94,11 @@ pub fn cells(seeds: &[Seed]) -> Vec<Cell> {
             of(["Figure 1", &row, "two VMs"], Some(paper::SPREADS[kind]), &|seed| spread(&seed.measured, kind));
         cells.push(spread.by(Evidence::ChosenOn));
     }
-    let fits: [(&str, Model, bool); 3] =
-        [("weights of each mix", own_weights, true), ("weights by f", published, true), ("refined", refined, false)];
+    let fits: [(&str, Model, bool); 3] = [
+        ("weights of each mix", own_weights, true),
+        ("weights by f", published, true),
+        ("refined, without the mix", refined_without, false),
+    ];
     for (row, model, printed) in fits {
         for (kind, name) in KINDS.into_iter().enumerate() {
             let error = |seed: &Seed| summary("mean", &seed.errors(&seed.measured.one_vm, model)[kind]);

@@ -52,10 +52,11 @@ fn models_forecast_a_storage_that_is_as_they_assume_without_error() {
     let cells = results::cells(&seeds);
     let errors: Vec<f64> = cells.iter().filter(|cell| cell.table != "Figure 1").map(|cell| cell.ours).collect();
     assert_eq!(errors.len(), 6 + 12 + 4);
-    // The refined model is exact where it was measured, and interpolates between.
-    assert!(errors[..18].iter().all(|error| *error < 1e-6), "{errors:?}");
-    assert!(errors[18..20].iter().all(|error| *error < 1e-6), "{errors:?}");
-    assert!(errors[20..].iter().all(|error| (1e-9..2.0).contains(error)), "{errors:?}");
+    // The refined model is exact where it was measured. It interpolates for a mix that is left out, and between.
+    for (nth, error) in errors.iter().enumerate() {
+        let is_between = matches!(nth, 4 | 5 | 20 | 21);
+        assert!(if is_between { (1e-9..2.0).contains(error) } else { *error < 1e-6 }, "{nth}: {errors:?}");
+    }
     assert!(results::bars(&cells).iter().all(|bar| bar.reached));
     assert!(searched(&seeds[0]).unwrap() < 0.05);
 }

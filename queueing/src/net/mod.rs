@@ -10,6 +10,7 @@
 //! event, after all enabled immediate transitions have fired.
 
 mod bounded;
+pub(crate) mod compiled;
 pub mod description;
 pub mod draw;
 pub mod qpe;

@@ -6,7 +6,6 @@
 //! threads.
 
 mod batches;
-mod compiled;
 mod engine;
 mod estimate;
 mod events;
@@ -17,12 +16,14 @@ mod waiting;
 pub use histogram::Histogram;
 pub use result::{ColorResult, Estimate, Measure, PlaceResult, Quantity, QueueResult, SimulationResult};
 
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use rayon::prelude::*;
 
 use crate::net::Net;
+use crate::net::compiled::Compiled;
 use crate::net::validate::{self, NetError};
 use batches::{Batches, Ratio};
-use compiled::Compiled;
 use engine::Engine;
 
 /// How intervals are made.
@@ -160,12 +161,13 @@ struct Replication {
 
 impl Replication {
     /// Runs to `events` events or past `time`, whichever comes first, in whole batches.
-    fn run(&mut self, events: u64, time: f64) -> Result<(), EngineError> {
+    fn run(&mut self, events: u64, time: f64, done: &AtomicU64) -> Result<(), EngineError> {
         while self.engine.event_count < events && self.engine.now < time {
             for _ in 0..self.batches.events {
                 self.engine.step()?;
             }
             self.batches.close(&mut self.engine);
+            done.fetch_add(self.batches.events, Ordering::Relaxed);
             self.check_tokens()?;
         }
         Ok(())
@@ -188,6 +190,14 @@ impl Replication {
 /// An unsound net or setting; a net in which nothing can happen any more, time stands still, or tokens grow without
 /// bound.
 pub fn simulate(net: &Net, settings: &Settings) -> Result<SimulationResult, SimulationError> {
+    simulate_counted(net, settings, &AtomicU64::new(0))
+}
+
+/// Simulates a net like [`simulate`], and counts the events of all replications in `done` while it runs.
+///
+/// # Errors
+/// As [`simulate`].
+pub fn simulate_counted(net: &Net, settings: &Settings, done: &AtomicU64) -> Result<SimulationResult, SimulationError> {
     validate::check(net)?;
     check(settings)?;
     let compiled = Compiled::new(net);
@@ -205,7 +215,7 @@ pub fn simulate(net: &Net, settings: &Settings) -> Result<SimulationResult, Simu
     let mut target = (least / 10).max(1);
     loop {
         let outcomes: Vec<Result<(), EngineError>> =
-            replications.par_iter_mut().map(|replication| replication.run(target, settings.time)).collect();
+            replications.par_iter_mut().map(|replication| replication.run(target, settings.time, done)).collect();
         outcomes.into_iter().collect::<Result<(), EngineError>>().map_err(named)?;
         let warm_ups = warm_ups(&replications, &watched);
         let over = target >= most || replications.iter().any(|replication| replication.engine.now >= settings.time);

@@ -1,9 +1,9 @@
 //! The figures of a simulation.
 
 use super::batches::{Batches, Column, LENGTH, Ratio, busy_column, column};
-use super::compiled::Compiled;
 use super::estimate::estimate;
 use super::{Histogram, Replication, Settings, SimulationError};
+use crate::net::compiled::Compiled;
 use crate::net::{Discipline, Net, PlaceKind};
 
 /// A mean with its 95 % confidence interval.
@@ -125,7 +125,7 @@ pub(super) fn watched(net: &Net, compiled: &Compiled, given: &[Quantity]) -> Res
         return Ok(timed.flat_map(both).collect());
     }
     let of = |quantity: &Quantity| {
-        let here = |slot: &super::compiled::Slot| (slot.place, slot.color) == (quantity.place, quantity.color);
+        let here = |slot: &crate::net::compiled::Slot| (slot.place, slot.color) == (quantity.place, quantity.color);
         let slot = compiled.slots.iter().position(here).ok_or_else(|| {
             SimulationError::Settings(format!(
                 "place {} has no color {}: watch colors that a place of the net has ({} places)",

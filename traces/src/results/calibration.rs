@@ -100,3 +100,39 @@ pub struct Goodness {
     #[serde(flatten)]
     pub distribution: Distance,
 }
+
+/// What `iocast calibrate qpn` prints: response times at several thread counts, and the predictors they give.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct QpnCalibration {
+    /// [`super::SCHEMA_VERSION`].
+    pub schema_version: u32,
+    /// The program and its version.
+    pub program: String,
+    /// The captures, one row for each pair of thread counts.
+    pub points: Vec<ThreadPoint>,
+    /// Mean service times of reads and of writes alone, ns.
+    pub service_ns: [f64; 2],
+    /// The predictors with their tunables, as `iocast predict --predictors` takes them.
+    pub predictors: Vec<String>,
+    /// Files that were written.
+    pub files: Vec<String>,
+    /// What to keep in mind.
+    pub notes: Vec<String>,
+}
+
+/// Response times at thread counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct ThreadPoint {
+    /// The captures, without folders.
+    pub captures: Vec<String>,
+    /// Reading and writing threads.
+    pub threads: [u64; 2],
+    /// Mean response times (D2C) of reads and of writes, ns; absent without such threads.
+    pub responses_ns: [Option<f64>; 2],
+    /// Standard deviations of the response times of single requests, ns.
+    pub deviations_ns: [Option<f64>; 2],
+    /// Relative errors of `qpn` for reads and writes; of both together only.
+    pub published_errors: Option<[f64; 2]>,
+    /// The same of `qpn-refined`, calibrated without this point. Absent if it cannot be calibrated without it.
+    pub refined_errors: Option<[f64; 2]>,
+}

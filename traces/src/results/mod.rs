@@ -18,6 +18,7 @@ pub mod placement;
 pub mod prediction;
 pub mod reproduction;
 pub mod serving;
+pub mod solved_net;
 pub mod stack;
 pub mod statistics;
 pub mod wire;

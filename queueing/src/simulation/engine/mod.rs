@@ -9,9 +9,9 @@ use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::random::unit;
 
 use super::EngineError;
-use super::compiled::{Clock, Compiled};
 use super::events::Events;
 use super::histogram::Histogram;
+use crate::net::compiled::{Clock, Compiled};
 use service::QueueState;
 
 /// More firings or events than this at one time, beyond ten for each token at the start, count as a loop.

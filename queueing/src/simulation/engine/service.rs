@@ -1,10 +1,10 @@
 //! Queues: who is served, and when service ends.
 
-use super::super::compiled::CompiledQueue;
 use super::super::events::{Event, Events, SLOT_BITS};
 use super::super::waiting::{Token, Waiting};
 use super::Engine;
 use crate::net::Discipline;
+use crate::net::compiled::CompiledQueue;
 
 /// A queue: its waiting tokens and servers.
 #[derive(Clone, Debug)]

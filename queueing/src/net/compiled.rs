@@ -1,99 +1,99 @@
-//! A net as flat arrays, made once before a simulation.
+//! A net as flat arrays, made once before it is solved.
 //!
 //! A *slot* is one color in one place. Places, colors, modes and arcs become ranges of indices, so that a firing
 //! touches only what is next to it.
 
 use std::ops::Range;
 
+use super::{Arc, Departure, Discipline, Net, PlaceKind, Timing};
 use crate::distribution::Sampler;
-use crate::net::{Arc, Departure, Discipline, Net, PlaceKind, Timing};
 
 /// A color in a place.
 #[derive(Clone, Debug)]
-pub(super) struct Slot {
-    pub(super) place: usize,
-    pub(super) color: usize,
+pub(crate) struct Slot {
+    pub(crate) place: usize,
+    pub(crate) color: usize,
     /// The queue and the service of a timed queueing place.
-    pub(super) service: Option<(usize, Sampler)>,
+    pub(crate) service: Option<(usize, Sampler)>,
     /// Rank among the priorities of its queue; 0 goes first.
-    pub(super) rank: usize,
+    pub(crate) rank: usize,
     /// Index of the place's line, where tokens leave in the order in which they came.
-    pub(super) line: Option<usize>,
-    pub(super) initial: u32,
+    pub(crate) line: Option<usize>,
+    pub(crate) initial: u32,
     /// The immediate mode that takes the tokens of this slot one by one, if no other mode takes them and it takes
     /// nothing else. If nothing else is enabled, a token passes straight through it.
-    pub(super) pass: Option<usize>,
+    pub(crate) pass: Option<usize>,
     /// Modes that take tokens from here: a range of [`Compiled::takers`].
-    pub(super) takers: Range<usize>,
+    pub(crate) takers: Range<usize>,
 }
 
 /// A mode that takes `count` tokens from a slot.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Taker {
-    pub(super) mode: usize,
-    pub(super) count: u32,
+pub(crate) struct Taker {
+    pub(crate) mode: usize,
+    pub(crate) count: u32,
 }
 
 /// A mode.
 #[derive(Clone, Debug)]
-pub(super) struct CompiledMode {
-    pub(super) transition: usize,
-    pub(super) weight: f64,
+pub(crate) struct CompiledMode {
+    pub(crate) transition: usize,
+    pub(crate) weight: f64,
     /// The delay and the clock of a mode of a timed transition.
-    pub(super) timer: Option<(usize, Sampler)>,
+    pub(crate) timer: Option<(usize, Sampler)>,
     /// Ranges of [`Compiled::arcs`].
-    pub(super) inputs: Range<usize>,
-    pub(super) outputs: Range<usize>,
+    pub(crate) inputs: Range<usize>,
+    pub(crate) outputs: Range<usize>,
 }
 
 /// A transition.
 #[derive(Clone, Debug)]
-pub(super) struct CompiledTransition {
-    pub(super) weight: f64,
+pub(crate) struct CompiledTransition {
+    pub(crate) weight: f64,
     /// Rank among the priorities of immediate transitions; 0 goes first.
-    pub(super) rank: usize,
-    pub(super) modes: Range<usize>,
+    pub(crate) rank: usize,
+    pub(crate) modes: Range<usize>,
 }
 
 /// A queue.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct CompiledQueue {
-    pub(super) discipline: Discipline,
+pub(crate) struct CompiledQueue {
+    pub(crate) discipline: Discipline,
     /// All that there are for an infinite server.
-    pub(super) servers: u32,
+    pub(crate) servers: u32,
     /// Number of different priorities of its tokens.
-    pub(super) ranks: usize,
+    pub(crate) ranks: usize,
     /// The clock of a queue with processor sharing.
-    pub(super) clock: usize,
+    pub(crate) clock: usize,
 }
 
 /// What a clock times.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Clock {
+pub(crate) enum Clock {
     Queue(usize),
     Mode(usize),
 }
 
 /// The net.
 #[derive(Clone, Debug)]
-pub(super) struct Compiled {
-    pub(super) slots: Vec<Slot>,
-    pub(super) takers: Vec<Taker>,
-    pub(super) modes: Vec<CompiledMode>,
+pub(crate) struct Compiled {
+    pub(crate) slots: Vec<Slot>,
+    pub(crate) takers: Vec<Taker>,
+    pub(crate) modes: Vec<CompiledMode>,
     /// Slots and counts.
-    pub(super) arcs: Vec<(usize, u32)>,
-    pub(super) transitions: Vec<CompiledTransition>,
-    pub(super) queues: Vec<CompiledQueue>,
-    pub(super) clocks: Vec<Clock>,
+    pub(crate) arcs: Vec<(usize, u32)>,
+    pub(crate) transitions: Vec<CompiledTransition>,
+    pub(crate) queues: Vec<CompiledQueue>,
+    pub(crate) clocks: Vec<Clock>,
     /// Number of priorities of immediate transitions.
-    pub(super) ranks: usize,
+    pub(crate) ranks: usize,
     /// Number of places with departures in order of arrival.
-    pub(super) lines: usize,
+    pub(crate) lines: usize,
 }
 
 impl Compiled {
     /// Compiles a net that [`crate::net::validate::check`] has accepted.
-    pub(super) fn new(net: &Net) -> Compiled {
+    pub(crate) fn new(net: &Net) -> Compiled {
         let mut compiled = Compiled {
             slots: Vec::new(),
             takers: Vec::new(),

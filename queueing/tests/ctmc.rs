@@ -1,0 +1,215 @@
+//! Nets as Markov chains against published figures, mean value analysis, simulation and choices computed by hand.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+mod nets;
+
+use nets::{HEAD, arrow, head_of_line, net, paper, queue, station};
+use queueing::exact::ctmc::{ColorFigures, CtmcError, STATES_MAX, SteadyState, solve};
+use queueing::exact::mva;
+use queueing::exact::network::{ClosedNetwork, Discipline, Station};
+use queueing::net::Net;
+use queueing::simulation::{Estimate, Settings, simulate};
+
+fn solved(net: &Net) -> SteadyState {
+    solve(net, STATES_MAX).unwrap()
+}
+
+fn place(net: &Net, name: &str) -> Vec<ColorFigures> {
+    let at = net.places.iter().position(|place| place.name == name).unwrap();
+    solved(net).places[at].clone()
+}
+
+fn near(found: f64, expected: f64, off: f64) {
+    assert!((found - expected).abs() <= off, "{found} instead of {expected}");
+}
+
+#[test]
+fn papers_net_has_the_agreed_throughput() {
+    let think = |mean: u32| format!("exponential = {{ mean = {mean} }}");
+    for (net, expected) in [
+        (paper([30, 10], &think(20), 1), [0.829_257_9, 0.340_624_3]),
+        (paper([5, 3], &think(4), 1), [0.723_855_9, 0.408_547_5]),
+    ] {
+        let storage = place(&net, "storage");
+        near(storage[0].throughput, expected[0], 6e-8);
+        near(storage[1].throughput, expected[1], 6e-8);
+        // The storage is busy for what it serves.
+        let busy = storage[0].throughput + 0.5 * storage[1].throughput;
+        near(solved(&net).utilisation[1], busy, 1e-10);
+    }
+}
+
+#[test]
+fn closed_head_of_line_has_the_agreed_response() {
+    let cpu = place(&head_of_line(), "cpu");
+    near(cpu[0].residence, 1.897, 5e-4);
+    near(cpu[1].residence, 3.4558, 5e-5);
+}
+
+/// Three and two clients that think, a processor and a disk.
+fn two_stations(cpu: &str, cpu_means: [f64; 2], disk: &str, disk_means: [f64; 2], servers: u32) -> Net {
+    let text = [
+        HEAD.to_owned(),
+        queue("think", "is"),
+        queue("cpu", cpu) + &format!("servers = {servers}\n") + &queue("disk", disk),
+        station("think", [4.0, 6.0], [", initial = 3", ", initial = 2"]),
+        station("cpu", cpu_means, [", priority = 1", ", priority = 2"]) + &station("disk", disk_means, ["", ""]),
+        arrow("think", "cpu") + &arrow("cpu", "disk") + &arrow("disk", "think"),
+    ];
+    net(&text.concat())
+}
+
+#[test]
+fn product_form_networks_agree_with_mean_value_analysis() {
+    for servers in [1, 2] {
+        for disk in ["fcfs", "random", "priority"] {
+            // Orders of service are alike where both classes are.
+            let net = two_stations("ps", [1.0, 2.5], disk, [1.5, 1.5], servers);
+            let visits = vec![1.0; 2];
+            let stations = vec![
+                Station {
+                    discipline: Discipline::ProcessorSharing { servers },
+                    visits: visits.clone(),
+                    service: vec![1.0, 2.5],
+                },
+                Station { discipline: Discipline::FirstComeFirstServed { servers: 1 }, visits, service: vec![1.5; 2] },
+            ];
+            let exact = mva::solve(&ClosedNetwork { customers: vec![3, 2], think: vec![4.0, 6.0], stations }).unwrap();
+            let cpu = place(&net, "cpu");
+            for class in [0, 1] {
+                near(cpu[class].throughput, exact.throughput[class], 1e-9);
+                near(cpu[class].residence, exact.residence[0][class], 1e-8);
+            }
+        }
+    }
+}
+
+/// Every figure lies within four half-widths of a 95 % interval, or eight standard errors.
+fn agrees_with_simulation(net: &Net) {
+    let exact = solved(net);
+    let settings = Settings { events: [1_000_000, 1_000_000], precision: None, ..Settings::default() };
+    let simulated = simulate(net, &settings).unwrap();
+    let check = |estimate: Estimate, exact: f64, what: &str| {
+        let width = 4.0 * estimate.half_width.unwrap() + 1e-9;
+        assert!((estimate.mean - exact).abs() <= width, "{what}: {estimate:?} beside {exact}");
+    };
+    for (place, figures) in simulated.places.iter().zip(&exact.places) {
+        for (color, exact) in place.colors.iter().zip(figures) {
+            let name = format!("{} in {}", color.name, place.name);
+            check(color.throughput, exact.throughput, &format!("throughput of {name}"));
+            check(color.population, exact.population, &format!("population of {name}"));
+            check(color.residence, exact.residence, &format!("residence of {name}"));
+        }
+    }
+    for (queue, exact) in simulated.queues.iter().zip(&exact.utilisation) {
+        check(queue.utilisation, *exact, &queue.name);
+    }
+}
+
+#[test]
+fn orders_of_service_agree_with_the_simulation() {
+    for (cpu, servers) in [("fcfs", 1), ("fcfs", 2), ("random", 1), ("random", 2), ("priority", 1), ("ps", 2)] {
+        agrees_with_simulation(&two_stations(cpu, [0.5, 4.0], "fcfs", [1.5, 0.2], servers));
+    }
+}
+
+/// Tokens of two colors wait in a place behind a station, and leave it by a timed transition or two by two.
+fn gathering(departure: &str) -> Net {
+    let gate = format!(
+        "[[places]]\nname = \"gate\"\ndeparture = \"{departure}\"\ncolors = [{{ color = \"1\" }}, {{ color = \"2\" }}]\n"
+    );
+    let text = [
+        HEAD.to_owned() + &queue("cpu", "fcfs"),
+        station("cpu", [1.0, 3.0], [", initial = 3", ", initial = 2"]) + &gate,
+        arrow("cpu", "gate"),
+        "[[transitions]]\nname = \"leave\"\ntimed = true\nmodes = [\n\
+         { name = \"1\", delay = { exponential = { mean = 0.7 } }, take = [\"gate.1\"], put = [\"cpu.1\"] },\n\
+         { name = \"2\", delay = { exponential = { mean = 2 } }, take = [\"gate.2\"], put = [\"cpu.2\"] }]\n"
+            .to_owned(),
+    ];
+    net(&text.concat())
+}
+
+#[test]
+fn departures_in_order_and_timed_transitions_agree_with_the_simulation() {
+    for departure in ["normal", "fifo"] {
+        agrees_with_simulation(&gathering(departure));
+    }
+    let differ = |net: &Net| place(net, "gate")[0].population;
+    assert!((differ(&gathering("normal")) - differ(&gathering("fifo"))).abs() > 0.1);
+}
+
+/// One token is served for 1, then goes to `a`, `b` or `c`, which serve it for 1 each, and back.
+fn choosing(transitions: &str) -> Net {
+    let place = |name: &str, initial: u32| {
+        format!(
+            "[[places]]\nname = \"{name}\"\nqueue = \"{name}\"\ncolors = [{{ color = \"t\", initial = {initial}, \
+             service = {{ exponential = {{ mean = 1 }} }} }}]\n"
+        )
+    };
+    let back = ["a", "b", "c"].map(|from| {
+        format!(
+            "[[transitions]]\nname = \"back {from}\"\nmodes = [{{ name = \"m\", take = [\"{from}.t\"], put = [\"s.t\"] }}]\n"
+        )
+    });
+    let places: String = [("s", 1), ("a", 0), ("b", 0), ("c", 0)].map(|(name, initial)| place(name, initial)).concat();
+    let queues: String = ["s", "a", "b", "c"].map(|name| queue(name, "fcfs")).concat();
+    net(&format!("name = \"choosing\"\ncolors = [\"t\"]\n{queues}{places}{transitions}{}", back.concat()))
+}
+
+#[test]
+fn choices_follow_priority_then_transition_weight_then_firing_weight() {
+    let mode = |name: &str, weight: u32| {
+        format!("{{ name = \"{name}\", weight = {weight}, take = [\"s.t\"], put = [\"{name}.t\"] }}")
+    };
+    let transition = |name: &str, more: &str, modes: &[String]| {
+        format!("[[transitions]]\nname = \"{name}\"\n{more}\nmodes = [{}]\n", modes.join(", "))
+    };
+    let shares = |net: &Net| ["a", "b", "c"].map(|name| place(net, name)[0].throughput * 2.0);
+    // Of four, three times one transition, whose modes share one to two; the weights of modes count among them alone.
+    let both = transition("one", "weight = 3", &[mode("a", 10), mode("b", 20)])
+        + &transition("two", "weight = 1", &[mode("c", 50)]);
+    for (found, expected) in shares(&choosing(&both)).into_iter().zip([0.25, 0.5, 0.25]) {
+        near(found, expected, 1e-10);
+    }
+    let first = transition("one", "weight = 3", &[mode("a", 1), mode("b", 3)])
+        + &transition("two", "weight = 9\npriority = 1", &[mode("c", 1)]);
+    for (found, expected) in shares(&choosing(&first)).into_iter().zip([0.0, 0.0, 1.0]) {
+        near(found, expected, 1e-10);
+    }
+}
+
+#[test]
+fn nets_that_are_no_small_chain_are_refused_with_a_remedy() {
+    let refused = |net: &Net, states_max: usize| solve(net, states_max).unwrap_err();
+    let gamma = refused(&paper([3, 2], "exponential = { mean = 4 }", 4), STATES_MAX).to_string();
+    assert_eq!(
+        gamma,
+        "the service of read in place storage is not exponential with a mean above zero, as a Markov chain needs it: \
+         simulate the net"
+    );
+    let think = refused(&paper([3, 2], "deterministic = { value = 0 }", 1), STATES_MAX).to_string();
+    assert!(think.contains("the service of read in place clients"), "{think}");
+    let large = paper([30, 10], "exponential = { mean = 20 }", 1);
+    assert_eq!(refused(&large, 500), CtmcError::States(500));
+    assert!(solved(&large).states > 500);
+}
+
+#[test]
+fn nets_without_a_single_steady_state_are_refused() {
+    let choice = "[[transitions]]\nname = \"go\"\nmodes = [{ name = \"a\", take = [\"s.t\"], put = [\"a.t\"] }, \
+                  { name = \"b\", take = [\"s.t\"], put = [\"b.t\"] }, { name = \"c\", take = [\"s.t\"], put = [\"c.t\"] }]\n";
+    let mut net = choosing(choice);
+    // The token never comes back from two of the places.
+    for transition in net.transitions.iter_mut().filter(|transition| ["back a", "back b"].contains(&&*transition.name))
+    {
+        transition.modes[0].outputs = transition.modes[0].inputs.clone();
+    }
+    assert_eq!(solve(&net, STATES_MAX), Err(CtmcError::Several));
+    for transition in net.transitions.iter_mut().filter(|transition| transition.name == "back b") {
+        transition.modes[0].outputs[0].place = 1;
+    }
+    // From one of them alone it never comes back: in the end it is there.
+    near(place(&net, "a")[0].population, 1.0, 1e-12);
+    near(place(&net, "s")[0].throughput, 0.0, 1e-12);
+}
