@@ -213,3 +213,20 @@ fn nets_without_a_single_steady_state_are_refused() {
     near(place(&net, "a")[0].population, 1.0, 1e-12);
     near(place(&net, "s")[0].throughput, 0.0, 1e-12);
 }
+
+#[test]
+fn nets_without_a_future_are_refused() {
+    let go = "[[transitions]]\nname = \"go\"\nmodes = [{ name = \"a\", take = [\"s.t\"], put = [\"a.t\"] }]\n";
+    // Two tokens are taken to give one back, until one is left.
+    let mut dwindles = choosing(go);
+    dwindles.places[0].colors[0].initial = 3;
+    dwindles.transitions[0].modes[0].inputs[0].count = 2;
+    assert_eq!(solve(&dwindles, STATES_MAX), Err(CtmcError::Stuck));
+    // A token runs in circles between two places that take no time.
+    let mut runs = choosing(go);
+    for place in &mut runs.places[..2] {
+        place.kind = queueing::net::PlaceKind::Ordinary;
+        place.colors[0].service = None;
+    }
+    assert_eq!(solve(&runs, STATES_MAX), Err(CtmcError::Loop));
+}

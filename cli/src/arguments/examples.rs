@@ -106,6 +106,23 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["calibrate", "qpn"],
+        [
+            (
+                "Captures of readers alone, writers alone, and both",
+                "iocast calibrate qpn 10/0=r10.parquet 50/0=r50.parquet 0/10=w10.parquet 0/50=w50.parquet 20/20=m.parquet",
+            ),
+            (
+                "Captures of threads that never think, which are counted, and files for later forecasts",
+                "iocast calibrate qpn r10.parquet r50.parquet w10.parquet w50.parquet m.parquet -o storage",
+            ),
+            (
+                "Without the first minute of each capture",
+                "iocast calibrate qpn r10.parquet w10.parquet m.parquet --start 1min",
+            ),
+        ],
+    ),
+    (
         &["validate"],
         [
             (

@@ -115,6 +115,8 @@ const ONLY_WITH: &[(&[&str], &[&str], &[&str])] = &[
     (&["compare"], &["seed", "guest-capacity", "guest-cache", "guest-journal"], &["workload"]),
     (&["compare"], &["interval"], &["series", "stack"]),
     (&["compare"], &["until"], &["per-vm", "series", "stack"]),
+    (&["predict"], &["solver", "precision", "events", "seed", "draw"], &["solve"]),
+    (&["predict"], &["force"], &["output", "draw"]),
     (&["replay"], &["until"], &["per-vm"]),
     (&["compare", "place"], &["size"], &["output"]),
     (&["stat"], &["interval"], &["series"]),

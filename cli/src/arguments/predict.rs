@@ -56,6 +56,7 @@ pub struct Predict {
 
 /// A model to solve, instead of VMs to forecast.
 #[derive(Debug, Args)]
+#[command(next_help_heading = "Solving a net")]
 pub struct Solving {
     /// Solve this queueing Petri net instead of forecasting VMs: a TOML file, or a .qpe file of QPME
     #[arg(
@@ -64,22 +65,22 @@ pub struct Solving {
     )]
     pub solve: Option<PathBuf>,
     /// How to solve the net: exactly as a Markov chain, by simulation, or as a chain if that is possible
-    #[arg(long, requires = "solve", value_enum, default_value_t = Solver::Auto)]
+    #[arg(long, value_enum, default_value_t = Solver::Auto)]
     pub solver: Solver,
     /// Simulate until half of each 95 % interval is at most this share of its mean
-    #[arg(long, requires = "solve", value_name = "SHARE", default_value_t = 0.005, value_parser = parse_precision)]
+    #[arg(long, value_name = "SHARE", default_value_t = 0.005, value_parser = parse_precision)]
     pub precision: f64,
     /// Most events to simulate, in each of four replications
     #[arg(
-        long, requires = "solve", value_name = "N", default_value_t = 100_000_000,
+        long, value_name = "N", default_value_t = 100_000_000,
         value_parser = clap::value_parser!(u64).range(1..=1 << 46)
     )]
     pub events: u64,
     /// Seed of the simulation
-    #[arg(long, requires = "solve", value_name = "SEED", default_value_t = 1)]
+    #[arg(long, value_name = "SEED", default_value_t = 1)]
     pub seed: u64,
     /// Also draw the net: an SVG picture, or a file for Graphviz (.dot)
-    #[arg(long, requires = "solve", value_name = "FILE.svg|FILE.dot")]
+    #[arg(long, value_name = "FILE.svg|FILE.dot")]
     pub draw: Option<PathBuf>,
 }
 
@@ -134,16 +135,13 @@ impl ReplayedOn {
 }
 
 impl Predict {
-    /// Checks the window and what may be overwritten.
+    /// Checks the window.
     ///
     /// # Errors
-    /// A window that ends before it begins; --force without a file to write.
+    /// A window that ends before it begins.
     pub fn check(&self) -> Result<(), UsageError> {
         if self.end.is_some_and(|end| end <= self.start) {
             return Err(UsageError("--end must be later than --start".to_owned()));
-        }
-        if self.force && self.output.is_none() && self.solving.draw.is_none() {
-            return Err(UsageError("--force overwrites files, and neither --output nor --draw names any".to_owned()));
         }
         Ok(())
     }
