@@ -195,11 +195,13 @@ fn nets_that_are_no_small_chain_are_refused_with_a_remedy() {
     assert!(solved(&large).states > 500);
 }
 
+/// A transition from `s` to each of the others.
+const EACH: &str = "[[transitions]]\nname = \"go\"\nmodes = [{ name = \"a\", take = [\"s.t\"], put = [\"a.t\"] }, \
+                  { name = \"b\", take = [\"s.t\"], put = [\"b.t\"] }, { name = \"c\", take = [\"s.t\"], put = [\"c.t\"] }]\n";
+
 #[test]
 fn nets_without_a_single_steady_state_are_refused() {
-    let choice = "[[transitions]]\nname = \"go\"\nmodes = [{ name = \"a\", take = [\"s.t\"], put = [\"a.t\"] }, \
-                  { name = \"b\", take = [\"s.t\"], put = [\"b.t\"] }, { name = \"c\", take = [\"s.t\"], put = [\"c.t\"] }]\n";
-    let mut net = choosing(choice);
+    let mut net = choosing(EACH);
     // The token never comes back from two of the places.
     for transition in net.transitions.iter_mut().filter(|transition| ["back a", "back b"].contains(&&*transition.name))
     {
@@ -216,15 +218,14 @@ fn nets_without_a_single_steady_state_are_refused() {
 
 #[test]
 fn nets_without_a_future_are_refused() {
-    let go = "[[transitions]]\nname = \"go\"\nmodes = [{ name = \"a\", take = [\"s.t\"], put = [\"a.t\"] }]\n";
     // Two tokens are taken to give one back, until one is left.
-    let mut dwindles = choosing(go);
+    let mut dwindles = choosing(EACH);
     dwindles.places[0].colors[0].initial = 3;
-    dwindles.transitions[0].modes[0].inputs[0].count = 2;
+    dwindles.transitions[0].modes.iter_mut().for_each(|mode| mode.inputs[0].count = 2);
     assert_eq!(solve(&dwindles, STATES_MAX), Err(CtmcError::Stuck));
-    // A token runs in circles between two places that take no time.
-    let mut runs = choosing(go);
-    for place in &mut runs.places[..2] {
+    // A token runs in circles between places that take no time.
+    let mut runs = choosing(EACH);
+    for place in &mut runs.places {
         place.kind = queueing::net::PlaceKind::Ordinary;
         place.colors[0].service = None;
     }
