@@ -27,7 +27,7 @@ install:
 	$(IOCAST) completions zsh >$(ZSH_COMPLETION)
 	$(IOCAST) completions fish >$(FISH_COMPLETION)
 	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT $(DOC)
-	cp -R docs $(DOC)
+	cp -RL docs $(DOC)
 	cp -L traces/samples/*.parquet traces/samples/README.md $(DOC)/traces/samples
 
 uninstall:

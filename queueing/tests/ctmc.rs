@@ -9,6 +9,7 @@ use queueing::exact::mva;
 use queueing::exact::network::{ClosedNetwork, Discipline, Station};
 use queueing::net::Net;
 use queueing::simulation::{Estimate, Settings, simulate};
+use serde::Deserialize;
 
 fn solved(net: &Net) -> SteadyState {
     solve(net, STATES_MAX).unwrap()
@@ -44,6 +45,46 @@ fn closed_head_of_line_has_the_agreed_response() {
     let cpu = place(&head_of_line(), "cpu");
     near(cpu[0].residence, 1.897, 5e-4);
     near(cpu[1].residence, 3.4558, 5e-5);
+}
+
+/// Networks that LINE solved as Markov chains: `oracles/line.py`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct LineNetwork {
+    name: String,
+    clients: [u32; 2],
+    think: [f64; 2],
+    order: String,
+    servers: u32,
+    service: [f64; 2],
+    throughput: [f64; 2],
+    population: [f64; 2],
+}
+
+#[test]
+fn chains_agree_with_line() {
+    #[derive(Deserialize)]
+    struct Answers {
+        networks: Vec<LineNetwork>,
+    }
+    let Answers { networks } = toml::from_str(include_str!("../oracles/line.toml")).unwrap();
+    assert_eq!(networks.len(), 6);
+    for LineNetwork { name, clients, think, order, servers, service, throughput, population } in networks {
+        let initial = clients.map(|clients| format!(", initial = {clients}"));
+        let text = [
+            HEAD.to_owned(),
+            queue("think", "is") + &queue("cpu", &order) + &format!("servers = {servers}\n"),
+            station("think", think, [&initial[0], &initial[1]]),
+            station("cpu", service, [", priority = 2", ", priority = 1"]),
+            arrow("think", "cpu") + &arrow("cpu", "think"),
+        ];
+        let cpu = place(&net(&text.concat()), "cpu");
+        for class in [0, 1] {
+            // LINE's answers are stored to nine digits.
+            let off = [cpu[class].throughput / throughput[class], cpu[class].population / population[class]];
+            assert!(off.iter().all(|ratio| (ratio - 1.0).abs() < 1e-7), "{name}: {cpu:?}");
+        }
+    }
 }
 
 /// Three and two clients that think, a processor and a disk.

@@ -101,7 +101,7 @@ fn searched(seed: &Seed) -> Result<f64, ReproduceError> {
     let apart = |point: &experiment::Point| {
         let mix = MeasuredMix { threads: point.threads, responses: point.responses };
         let found = storage.searched_log_weight(&mix)?;
-        Ok((libm::exp(found - log_ratio(mix.rates())) - 1.0).abs())
+        Ok(found.map_or(f64::INFINITY, |found| (libm::exp(found - log_ratio(mix.rates())) - 1.0).abs()))
     };
     let all: Vec<f64> = seed.measured.one_vm.par_iter().map(apart).collect::<Result<_, ReproduceError>>()?;
     Ok(all.into_iter().fold(0.0, f64::max))

@@ -56,6 +56,12 @@ impl WeightLine {
         WeightLine { means, slope: if spread > 1e-6 { sum(1) / spread } else { 0.0 } }
     }
 
+    /// The same line, at most as steep as in first come, first served, and not falling: more reading threads get reads no
+    /// smaller part of the storage, and no more than in proportion.
+    pub fn bounded(self) -> WeightLine {
+        WeightLine { slope: self.slope.clamp(0.0, 1.0), ..self }
+    }
+
     /// w_r / w_w at a thread ratio, given by its logarithm.
     pub fn weight(&self, log_threads: f64) -> f64 {
         exp(self.means[1] + self.slope * (log_threads - self.means[0]))
@@ -163,6 +169,11 @@ mod tests {
         let points = [0.2_f64, 1.0, 5.0].map(|ratio| [log(ratio), log(3.0 * ratio.powf(0.7))]);
         let line = WeightLine::through(&points);
         assert!((line.weight(log(2.0)) - 3.0 * 2.0_f64.powf(0.7)).abs() < 1e-12);
+        // A line that is too steep or falls is turned about its mean.
+        for (from, expected) in [(3.0, 1.0), (-1.0, 0.0)] {
+            let bounded = WeightLine::through(&[[0.0, 0.0], [2.0, 2.0 * from]]).bounded();
+            assert!((log(bounded.weight(2.0)) - (from + expected)).abs() < 1e-12, "{from}");
+        }
         // One ratio says nothing of others; none says first come, first served.
         assert!((WeightLine::through(&points[..1]).weight(log(9.0)) / line.weight(log(0.2)) - 1.0).abs() < 1e-12);
         assert!((WeightLine::through(&[]).weight(log(9.0)) - 9.0).abs() < 1e-12);

@@ -229,12 +229,12 @@ impl Given {
                 let log_weight = if vm.think() {
                     Storage::log_weight_of(service, shape, [reads, writes], vm.responses)?
                 } else {
-                    log_ratio(vm.rates)
+                    Some(log_ratio(vm.rates))
                 };
-                points.push([log_ratio([reads.clients, writes.clients]), log_weight]);
+                points.extend(log_weight.map(|weight| [log_ratio([reads.clients, writes.clients]), weight]));
             }
         }
-        Ok(Storage { service, shape, mixing: Mixing::Published(WeightLine::through(&points)) })
+        Ok(Storage { service, shape, mixing: Mixing::Published(WeightLine::through(&points).bounded()) })
     }
 
     /// μ_r and μ_w, seconds: as given, or by least squares over the VMs.

@@ -149,13 +149,14 @@ impl Storage {
     ///
     /// # Errors
     /// A time that no net has.
-    pub fn searched_log_weight(&self, mix: &MeasuredMix) -> Result<f64, PredictError> {
+    pub fn searched_log_weight(&self, mix: &MeasuredMix) -> Result<Option<f64>, PredictError> {
         let groups = [0, 1].map(|kind| Group { kind, clients: mix.threads[kind], think: 0.0 });
         Storage::log_weight_of(self.service, self.shape, groups, mix.responses)
     }
 
     /// The logarithm of w_r / w_w at which two groups, of reads and of writes, have the response times (seconds) that
-    /// were measured, by search as in the paper: the ratio of both falls as the weight of reads grows.
+    /// were measured, by search as in the paper: the ratio of both falls as the weight of reads grows. `None` if no
+    /// weights within the bounds of the search have them, as of clients that hardly ever wait.
     ///
     /// # Errors
     /// A time that no net has.
@@ -164,7 +165,7 @@ impl Storage {
         shape: [f64; 2],
         groups: [Group; 2],
         responses: [f64; 2],
-    ) -> Result<f64, PredictError> {
+    ) -> Result<Option<f64>, PredictError> {
         let wanted = log_ratio(responses);
         let (bound, halvings) = SEARCH;
         let (mut low, mut high) = (-bound, bound);
@@ -179,7 +180,7 @@ impl Storage {
                 high = middle;
             }
         }
-        Ok((low + high) / 2.0)
+        Ok((low > -bound && high < bound).then_some((low + high) / 2.0))
     }
 }
 
@@ -237,15 +238,18 @@ mod tests {
         let line = WeightLine::through(&[[0.0, 0.8]]);
         let made = Storage { service, shape, mixing: Mixing::Published(line) };
         let responses = made.serve(&groups).unwrap().iter().map(|served| served.response).collect::<Vec<f64>>();
-        let found = Storage::log_weight_of(service, shape, groups, [responses[0], responses[1]]).unwrap();
+        let found = Storage::log_weight_of(service, shape, groups, [responses[0], responses[1]]).unwrap().unwrap();
         assert!((found - 0.8).abs() < 0.1, "{found}");
+        // No weights make a read take a thousandth of a write's time.
+        let none = Storage::log_weight_of(service, shape, groups, [responses[1] / 1e3, responses[1]]).unwrap();
+        assert_eq!(none, None);
     }
 
     #[test]
     fn searched_weights_of_a_mix_are_those_of_the_closed_form() {
         let mix = MeasuredMix { threads: [10.0, 30.0], responses: [0.03, 0.06] };
         let storage = Storage::published([0.001, 0.002], [0.4, 2.0], &[mix]);
-        let found = storage.searched_log_weight(&mix).unwrap();
+        let found = storage.searched_log_weight(&mix).unwrap().unwrap();
         assert!((found - mix.log_weight()).abs() < 0.05, "{found}");
     }
 }
