@@ -221,6 +221,18 @@ fn choices_follow_priority_then_transition_weight_then_firing_weight() {
 }
 
 #[test]
+fn rates_that_lie_far_apart_keep_their_digits() {
+    // A token goes to `b` once in ten million times, and stays there ten million times as long.
+    let mut net = choosing(&EACH.replace("name = \"b\",", "name = \"b\", weight = 1e-7,"));
+    net.places[2].colors[0].service = Some(queueing::distribution::Distribution::Exponential { mean: 1e7 });
+    net.transitions[0].modes[2].weight = 1e-7;
+    let parts = ["s", "a", "b", "c"].map(|name| place(&net, name)[0].population);
+    for (found, expected) in parts.into_iter().zip([1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1e-7 / 3.0]) {
+        assert!((found / expected - 1.0).abs() < 1e-6, "{parts:?}");
+    }
+}
+
+#[test]
 fn nets_that_are_no_small_chain_are_refused_with_a_remedy() {
     let refused = |net: &Net, states_max: usize| solve(net, states_max).unwrap_err();
     let gamma = refused(&paper([3, 2], "exponential = { mean = 4 }", 4), STATES_MAX).to_string();

@@ -2,7 +2,8 @@
 //!
 //! A state says how many tokens are served and lie in each depository, and which wait in which order. Immediate
 //! transitions are fired at once, with the probabilities of the simulation ([`crate::net`]), so that the chain has only
-//! states in which time passes. Its balance equations are solved by Gauss-Seidel sweeps.
+//! states in which time passes. Its balance equations are solved by elimination, those of more states by
+//! Gauss-Seidel sweeps.
 
 mod balance;
 
@@ -12,7 +13,7 @@ use crate::distribution::Distribution;
 use crate::net::compiled::Compiled;
 use crate::net::validate::{self, NetError};
 use crate::net::{Discipline, Net};
-use balance::{SWEEPS_MAX, balance};
+use balance::balance;
 
 /// The most states, unless another number is given.
 pub const STATES_MAX: usize = 200_000;
@@ -69,9 +70,7 @@ pub enum CtmcError {
     #[error("it ends in one of several sets of states that it never leaves, so it has no single steady state")]
     Several,
     /// The sweeps did not end.
-    #[error(
-        "its probabilities did not settle within {SWEEPS_MAX} sweeps, since its rates lie too far apart: simulate it"
-    )]
+    #[error("its probabilities did not settle, since it is large and its rates lie far apart: simulate it")]
     NotSettled,
 }
 
