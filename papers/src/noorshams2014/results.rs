@@ -182,13 +182,13 @@ pub fn series(seeds: &[Seed]) -> Vec<Series> {
     };
     for (kind, name) in KINDS.into_iter().enumerate() {
         let fit = mean(&|seed| distribution(seed.errors(&seed.measured.one_vm, published)[kind].clone()));
-        all.push(series("Figure 7", name, "error, %", "share of the mixes", fit));
+        all.push(series("Figure 7", &format!("published, {name}"), "error, %", "share of the mixes", fit));
     }
-    let forecasts: [(&str, Model); 2] = [("", published), (", refined", refined)];
-    for (suffix, model) in forecasts {
+    let forecasts: [(&str, Model); 2] = [("published", published), ("refined", refined)];
+    for (model_name, model) in forecasts {
         for (kind, name) in KINDS.into_iter().enumerate() {
             let points = mean(&|seed| distribution(seed.predicted(model)[kind].clone()));
-            all.push(series("Figure 8", &format!("{name}{suffix}"), "error, %", "share of the mixes", points));
+            all.push(series("Figure 8", &format!("{model_name}, {name}"), "error, %", "share of the mixes", points));
         }
     }
     all
