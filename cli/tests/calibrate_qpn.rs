@@ -71,12 +71,12 @@ fn predictors_are_calibrated_by_captures_and_forecast_vms_that_no_capture_has_se
 
     let vms = [("reader", [24.0, 0.0]), ("writer", [0.0, 12.0])];
     for (vm, threads) in vms {
-        std::fs::write(folder.path().join(&format!("{vm}.json")), profile(vm, threads, responses(threads)).to_string())
+        std::fs::write(folder.path().join(format!("{vm}.json")), profile(vm, threads, responses(threads)).to_string())
             .unwrap();
     }
     let expected = responses([24.0, 12.0]);
     for (name, tolerance) in [("qpn", 1e-4), ("qpn-refined", 0.05)] {
-        let predictor = std::fs::read_to_string(folder.path().join(&format!("storage-{name}.txt"))).unwrap();
+        let predictor = std::fs::read_to_string(folder.path().join(format!("storage-{name}.txt"))).unwrap();
         let run = iocast()
             .current_dir(folder.path())
             .args([

@@ -80,7 +80,7 @@ fn solve(net: &Net, solving: &Solving) -> Result<SolvedNet> {
         Solver::Simulation => None,
         Solver::Auto => match ctmc::solve(net, ctmc::STATES_MAX) {
             Ok(state) => return Ok(of_chain(net, state)),
-            Err(error @ (CtmcError::Net(_) | CtmcError::Stuck | CtmcError::Loop)) => return Err(error.into()),
+            Err(error @ (CtmcError::Net(_) | CtmcError::Stuck | CtmcError::Loop { .. })) => return Err(error.into()),
             Err(error) => Some(format!("not solved as a Markov chain: {error}")),
         },
     };

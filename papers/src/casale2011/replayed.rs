@@ -36,6 +36,8 @@ pub(super) struct Environment {
     processor: Option<&'static str>,
     /// Page cache of each VM in MiB other than that of its description.
     cache_mb: Option<u64>,
+    /// Length of each run.
+    span: Nanos,
 }
 
 /// The VMM among the layers of the stack.
@@ -53,6 +55,7 @@ impl Environment {
         drive: "iscsi-raid5-15:write_cache=4m",
         processor: None,
         cache_mb: None,
+        span: Nanos::from_s(60),
     };
 
     /// Every other value of every choice, with the names of the choice and of the value.
@@ -80,6 +83,11 @@ impl Environment {
             ("storage's write cache", "16 MiB", drive("iscsi-raid5-15:write_cache=16m")),
             ("storage's write cache", "128 MiB", drive("iscsi-raid5-15")),
             ("VMs' page cache", "200 MiB", Environment { cache_mb: Some(200), ..frozen }),
+            (
+                "replayed for",
+                "the paper's 300 s, after 15 s",
+                Environment { span: WARM_UP + Nanos::from_s(300), ..frozen },
+            ),
         ]
     }
 
@@ -105,8 +113,6 @@ impl Environment {
     }
 }
 
-/// Length of each run; the paper's runs are five times as long.
-const SPAN: Nanos = Nanos::from_s(60);
 /// Time at the beginning that is left out, while caches fill.
 const WARM_UP: Nanos = Nanos::from_s(15);
 const PAGE_BYTES: u64 = 4096;
@@ -146,8 +152,8 @@ pub(super) fn choices() -> Vec<Choice> {
         ),
         Choice::new(
             "replayed for",
-            &format!("{} s, of which the first {} are left out", seconds(SPAN), seconds(WARM_UP)),
-            "the paper has runs of 300 s; after the first seconds nothing changes any more; that caches are warm is assumed",
+            &format!("{} s, of which the first {} are left out", seconds(Environment::FROZEN.span), seconds(WARM_UP)),
+            "the paper has runs of 300 s; what this environment does depends on the length (see the alternatives), so that it is not a steady state; that caches are warm is assumed",
         ),
         Choice::new("Figures 2 and 3", "web and mail together, the first seed", "the example of the paper's section IV"),
     ]
@@ -229,7 +235,7 @@ fn run(environment: &Environment, seed: u64, members: &[usize], shown: bool) -> 
         let memory = Some(MemorySettings { pages, ..MemorySettings::default() });
         guests.push(Guest { name: guest.name.clone(), place: places[index], files, journal, memory, programs });
     }
-    let until = Until { requests: None, time: Some(Timestamp::ZERO + SPAN) };
+    let until = Until { requests: None, time: Some(Timestamp::ZERO + environment.span) };
     let stack = environment.stack()?;
     let guests_rules =
         stack.layers.first().map(|layer| schedulers::registry::find(&layer.scheduler.name)).transpose()?;
@@ -238,8 +244,9 @@ fn run(environment: &Environment, seed: u64, members: &[usize], shown: bool) -> 
     let sent = ended.host.layers().iter().take(1).flat_map(Layer::schedulers).map(|scheduler| scheduler.sent_by_rule());
     let rules = replay::figures::rules(guests_rules.map_or(&[], |entry| entry.rules), sent);
     let tap = ended.observer;
-    let records = if shown { tap.between(Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN) } else { Vec::new() };
+    let records =
+        if shown { tap.between(Timestamp::ZERO + WARM_UP, Timestamp::ZERO + environment.span) } else { Vec::new() };
     let names = members.iter().map(|&member| VMS[member].to_owned());
-    let vms = tap.ran(names, Timestamp::ZERO + WARM_UP, Timestamp::ZERO + SPAN, capacity);
+    let vms = tap.ran(names, Timestamp::ZERO + WARM_UP, Timestamp::ZERO + environment.span, capacity);
     Ok(Group { vms, records, rules })
 }

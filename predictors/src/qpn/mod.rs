@@ -11,12 +11,12 @@
 //! (1 - p_i) μ_w = B_i / X_i over the VMs, where B_i is the share of time during which VM i keeps the device busy, X_i
 //! its throughput and p_i its share of reads. Each VM's weights are those that give its own response times.
 //!
-//! Clients without think time are solved in closed form, others by simulation with a fixed seed ([`net`]). [`clients`]
+//! Clients without think time are solved in closed form, others by simulation with a fixed seed ([`net`]). `clients.rs`
 //! finds the number and the think times of a VM's clients.
 
 mod clients;
 pub mod mixes;
-mod net;
+pub mod net;
 pub mod storage;
 
 use traces::spec::{Settings, SpecError, TimesAt, Tunable, Unit};

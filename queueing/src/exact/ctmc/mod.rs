@@ -7,7 +7,7 @@
 
 mod balance;
 
-use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
 
 use crate::distribution::Distribution;
 use crate::net::compiled::Compiled;
@@ -20,6 +20,9 @@ pub const STATES_MAX: usize = 200_000;
 
 /// The most firings of immediate transitions behind one event.
 const FIRINGS_MAX: usize = 100_000;
+
+/// Firings after that, whose transitions the error names.
+const NAMED_FIRINGS: usize = 1_000;
 
 /// The steady state of a net. Times and rates are in the net's time unit.
 #[derive(Clone, Debug, PartialEq)]
@@ -59,8 +62,11 @@ pub enum CtmcError {
     #[error("it has more than {0} states: simulate it, or give it fewer tokens")]
     States(usize),
     /// Immediate transitions fire without end.
-    #[error("immediate transitions fire without end: give one of them a place that takes time")]
-    Loop,
+    #[error("immediate transitions fire without end: {}; give one of them a place that takes time", transitions.join(", "))]
+    Loop {
+        /// The names of the transitions.
+        transitions: Vec<String>,
+    },
     /// A state without a way out.
     #[error(
         "nothing can happen any more in one of its states: check that the tokens that a transition needs come back"
@@ -102,6 +108,8 @@ struct State {
 
 struct Chain<'a> {
     net: &'a Compiled,
+    /// Names of the transitions.
+    names: Vec<&'a str>,
     /// By slot: services per time unit of one token on one server; 0 without a queue.
     service_rates: Vec<f64>,
     /// By mode: firings per time unit while enabled; 0 of an immediate one.
@@ -124,7 +132,7 @@ fn rate(time: &Distribution, what: impl Fn() -> String) -> Result<f64, CtmcError
 }
 
 impl<'a> Chain<'a> {
-    fn new(net: &Net, compiled: &'a Compiled) -> Result<Chain<'a>, CtmcError> {
+    fn new(net: &'a Net, compiled: &'a Compiled) -> Result<Chain<'a>, CtmcError> {
         let service_rate = |slot: &crate::net::compiled::Slot| {
             let place = &net.places[slot.place];
             let color = place.colors.iter().find(|color| color.color == slot.color);
@@ -140,7 +148,8 @@ impl<'a> Chain<'a> {
             }
         }
         let service_rates = compiled.slots.iter().map(service_rate).collect::<Result<_, _>>()?;
-        Ok(Chain { net: compiled, service_rates, firing_rates })
+        let names = net.transitions.iter().map(|transition| transition.name.as_str()).collect();
+        Ok(Chain { net: compiled, names, service_rates, firing_rates })
     }
 
     /// The net at its start, before anything fires.
@@ -253,6 +262,7 @@ impl<'a> Chain<'a> {
         let mut settled = BTreeMap::new();
         let mut pending = BTreeMap::from([(state, mass)]);
         let mut firings = 0;
+        let mut looping = BTreeSet::new();
         while let Some((state, mass)) = pending.pop_first() {
             let modes = self.choices(&state);
             if modes.is_empty() {
@@ -261,6 +271,9 @@ impl<'a> Chain<'a> {
             }
             for (mode, probability) in modes {
                 firings += 1;
+                if firings > FIRINGS_MAX {
+                    looping.insert(self.net.modes[mode].transition);
+                }
                 let mass = mass * probability;
                 // A loop that is left at times has lost all its mass before long.
                 if mass > 0.0 {
@@ -268,8 +281,9 @@ impl<'a> Chain<'a> {
                     *pending.entry(next).or_default() += mass;
                 }
             }
-            if firings > FIRINGS_MAX {
-                return Err(CtmcError::Loop);
+            if firings > FIRINGS_MAX + NAMED_FIRINGS {
+                let name = |transition: usize| self.names[transition].to_owned();
+                return Err(CtmcError::Loop { transitions: looping.into_iter().map(name).collect() });
             }
         }
         Ok(settled)
