@@ -95,7 +95,8 @@ fn net(groups: &[Group], service: [(f64, f64); 2], weights: [f64; 2]) -> Net {
     }
 }
 
-/// Simulates so many events of the groups' net; see [`net`].
+/// Simulates so many events of the groups' net: that of `service` (mean and gamma's shape of reads and of writes) and
+/// `weights` of reads and writes.
 ///
 /// # Errors
 /// A time or weight that no net has.
