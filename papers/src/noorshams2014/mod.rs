@@ -1,8 +1,8 @@
 //! Noorshams, Rostami, Kounev, Reussner 2014, "Modeling of I/O Performance Interference in Virtualized Environments
 //! with Queueing Petri Nets": Figures 1, 7 and 8.
 //!
-//! Clients in one VM and in two VMs are measured on a [`testbed`]. The paper's model and the refined one
-//! (`predictors::qpn`) are calibrated with one VM ([`experiment`]) and forecast two VMs.
+//! Clients in one VM and in two VMs are measured on a testbed (`testbed.rs`). The paper's model and the refined one
+//! (`predictors::qpn`) are calibrated with one VM (`experiment.rs`) and forecast two VMs.
 
 mod claims;
 mod experiment;
