@@ -54,7 +54,12 @@ fn read(file: &Path) -> Result<Net> {
     let name = file.display().to_string();
     let text = traces::read_text(file).with_context(|| format!("{name}: cannot be read"))?;
     let is_qpe = file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("qpe"));
-    Ok(if is_qpe { qpe::parse(&text, &name)? } else { description::parse(&text, &name)? })
+    if !is_qpe {
+        return Ok(description::parse(&text, &name)?);
+    }
+    // A file of QPME does not name its net.
+    let stem = file.file_stem().map(|stem| stem.to_string_lossy().into_owned());
+    Ok(Net { name: stem.unwrap_or_default(), ..qpe::parse(&text, &name)? })
 }
 
 /// How a net is drawn.

@@ -141,7 +141,14 @@ impl Storage {
     fn simulated(&self, groups: &[Group], threads: [f64; 2], events: u64) -> Result<Vec<Served>, PredictError> {
         let (weights, service) = self.of(threads);
         let distributions = [0, 1].map(|kind| (service[kind], self.shape[kind]));
-        solve(groups, distributions, weights, events).map_err(|error| PredictError::DoesNotHold(error.to_string()))
+        let served = solve(groups, distributions, weights, events)
+            .map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
+        if served.iter().all(|served| served.rate > 0.0 && served.response.is_finite()) {
+            return Ok(served);
+        }
+        Err(PredictError::DoesNotHold(
+            "some requests are so rare beside the others that a simulation of the net served none of them".to_owned(),
+        ))
     }
 
     /// The logarithm of w_r / w_w that gives a measured mix its response times, by search and simulation as published.
@@ -239,6 +246,9 @@ mod tests {
         let made = Storage { service, shape, mixing: Mixing::Published(line) };
         let responses = made.serve(&groups).unwrap().iter().map(|served| served.response).collect::<Vec<f64>>();
         let found = Storage::log_weight_of(service, shape, groups, [responses[0], responses[1]]).unwrap().unwrap();
+        // Clients that send a request once in a thousand years are not simulated.
+        let rare = Group { kind: 0, clients: 1.0, think: 3e10 };
+        assert!(made.serve(&[rare, groups[1]]).unwrap_err().to_string().contains("served none of them"));
         assert!((found - 0.8).abs() < 0.1, "{found}");
         // No weights make a read take a thousandth of a write's time.
         let none = Storage::log_weight_of(service, shape, groups, [responses[1] / 1e3, responses[1]]).unwrap();

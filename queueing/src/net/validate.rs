@@ -1,8 +1,8 @@
 //! What makes a net unsound, and where.
 //!
-//! A net is refused as unbounded if tokens gather where nothing takes them, or if they multiply apart from its open
-//! sources. Whether queues behind an open source stay finite depends on rates. A simulation of one that grows ends with
-//! an error that names the place.
+//! A net is refused as unbounded if tokens gather where nothing takes them, or if they multiply whatever the times. In
+//! an open net, where requests come and leave, whether queues stay finite depends on times. A simulation of one that
+//! grows ends with an error that names the place.
 
 use std::collections::BTreeSet;
 

@@ -61,6 +61,30 @@ fn tokens_that_multiply_are_refused_as_unbounded() {
 }
 
 #[test]
+fn requests_that_a_client_makes_without_waiting_are_no_growth_if_they_leave() {
+    // A client thinks, sends a request and thinks again. Requests are served and leave.
+    let text = r#"
+        name = "open"
+        colors = ["client", "request"]
+        queues = [{ name = "think", discipline = "is" }, { name = "cpu" }]
+        places = [
+            { name = "think", queue = "think", colors = [
+                { color = "client", initial = 1, service = { exponential = { mean = 2 } } }] },
+            { name = "cpu", queue = "cpu", colors = [{ color = "request", service = { exponential = { mean = 1 } } }] },
+        ]
+        transitions = [
+            { name = "send", modes = [{ name = "m", take = ["think.client"], put = ["think.client", "cpu.request"] }] },
+            { name = "leave", modes = [{ name = "m", take = ["cpu.request"] }] },
+        ]"#;
+    assert!(parse(text, "x.toml").is_ok(), "{:?}", parse(text, "x.toml"));
+    // A request that is served makes two: where nothing takes the second, that is growth whatever the times.
+    let multiplies =
+        text.replace("take = [\"cpu.request\"] }", "take = [\"cpu.request\"], put = [\"2 cpu.request\"] }");
+    let error = parse(&multiplies, "x.toml").unwrap_err().to_string();
+    assert!(error.contains("the net is unbounded") && error.contains("leave (mode m)"), "{error}");
+}
+
+#[test]
 fn a_subnet_stands_for_its_places() {
     let text = r#"
         name = "loop"

@@ -72,8 +72,23 @@ fn read(text: &str, name: &str) -> Result<Net, At> {
     for transition in of(root, "transitions", "transition") {
         net.transitions.push(transition_of(transition, &ends)?);
     }
+    set_apart(net.queues.iter_mut().map(|queue| &mut queue.name));
+    set_apart(net.places.iter_mut().map(|place| &mut place.name));
+    set_apart(net.transitions.iter_mut().map(|transition| &mut transition.name));
     validate::check(&net).map_err(|error| At { line: None, problem: error.problem })?;
     Ok(net)
+}
+
+/// QPME tells parts apart by their ids, so that names may repeat. The second part of a name gets a 2 behind it.
+fn set_apart<'a>(names: impl Iterator<Item = &'a mut String>) {
+    let mut seen: BTreeMap<String, u32> = BTreeMap::new();
+    for name in names {
+        let times = seen.entry(name.clone()).or_insert(0);
+        *times += 1;
+        if *times > 1 {
+            *name = format!("{name} ({times})");
+        }
+    }
 }
 
 /// The elements `name` in the element `list` of `parent`.

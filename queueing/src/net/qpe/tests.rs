@@ -58,3 +58,10 @@ fn what_is_not_supported_is_refused_by_name_and_line() {
         assert!(error.contains(expected), "{from} -> {to}: {error}");
     }
 }
+
+#[test]
+fn parts_of_the_same_name_are_told_apart() {
+    let net = parse(&FILE.replace("name=\"think\" strategy", "name=\"cpu\" strategy"), "x.qpe").unwrap();
+    assert_eq!([&net.queues[0].name, &net.queues[1].name], ["cpu", "cpu (2)"]);
+    assert_eq!(net.places[1].kind, PlaceKind::Queueing(1));
+}
