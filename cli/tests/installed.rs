@@ -89,11 +89,15 @@ impl Installed {
     }
 }
 
+/// A subcommand that does something by itself although it has subcommands.
+const ALSO_ALONE: &str = "iocast-calibrate";
+
 /// The subcommands that do something, from the names of the installed manual pages.
 fn subcommands(prefix: &Path) -> BTreeSet<String> {
     let pages = files(&prefix.join("share/man/man1"));
     let names: Vec<String> = pages.iter().map(|page| page.display().to_string().replace(".1", "")).collect();
-    let is_leaf = |name: &&String| !names.iter().any(|other| other.starts_with(&format!("{name}-")));
+    let is_leaf =
+        |name: &&String| *name == ALSO_ALONE || !names.iter().any(|other| other.starts_with(&format!("{name}-")));
     names.iter().filter(is_leaf).map(|name| name["iocast-".len()..].replace('-', " ")).collect()
 }
 
@@ -151,6 +155,22 @@ fn forecasts_and_traces(installed: &mut Installed) {
     installed.runs("place", &["placement.toml"], &[]);
     let calibration = ["--drive", "cheetah-15k5", "--reads", "400", "--models", "fixed", "-o", "fit"];
     installed.runs("calibrate", &calibration, &["fit-fixed.toml", "fit.svg"]);
+    // Ten threads that read, ten that write, and both: 2 ms a read, 3 ms a write.
+    for (name, [reads, writes]) in [("r", [500.0, 0.0]), ("w", [0.0, 333.0]), ("m", [200.0, 200.0])] {
+        let operation = |iops: f64| match iops {
+            0.0 => "{}".to_owned(),
+            iops => format!("{{\"requests\": 1000, \"iops\": {iops}, \"response_ns\": {}}}", 10e9 / iops),
+        };
+        let (reads, writes) = (operation(reads), operation(writes));
+        installed.write(
+            &format!("{name}.json"),
+            &format!("{{\"vm\": \"{name}\", \"reads\": {reads}, \"writes\": {writes}}}"),
+        );
+    }
+    let captures = ["10/0=r.json", "0/10=w.json", "10/10=m.json", "-o", "storage"];
+    installed.runs("calibrate qpn", &captures, &["storage-qpn.txt"]);
+    let net = installed.prefix.path().join("share/doc/iocast/docs/examples/noorshams2014.toml");
+    installed.runs("predict", &["--solve", net.to_str().unwrap(), "--draw", "net.svg"], &["net.svg"]);
     installed.runs("validate closed", &["web.parquet", "--drive", "cheetah-15k4"], &[]);
     let one_at_a_time = (0u64..300).map(|index| {
         let (at, lba) = (index * 20_000_000, index * 4096);
