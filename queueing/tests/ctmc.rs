@@ -243,6 +243,14 @@ fn nets_that_are_no_small_chain_are_refused_with_a_remedy() {
     );
     let think = refused(&paper([3, 2], "deterministic = { value = 0 }", 1), STATES_MAX).to_string();
     assert!(think.contains("the service of read in place clients"), "{think}");
+    // Each of a million tokens that wait in order is a number of every state.
+    let mut crowded = choosing(EACH);
+    crowded.places[0].colors[0].initial = 1_000_000;
+    assert_eq!(refused(&crowded, STATES_MAX), CtmcError::TooLarge);
+    // They lie where an immediate transition moves them one by one.
+    crowded.places[0].kind = queueing::net::PlaceKind::Ordinary;
+    crowded.places[0].colors[0].service = None;
+    assert_eq!(refused(&crowded, STATES_MAX), CtmcError::TooLarge);
     let large = paper([30, 10], "exponential = { mean = 20 }", 1);
     assert_eq!(refused(&large, 500), CtmcError::States(500));
     assert!(solved(&large).states > 500);

@@ -6,19 +6,28 @@
 //! Gauss-Seidel sweeps.
 
 mod balance;
+mod state;
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::cell::Cell;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::distribution::Distribution;
 use crate::net::compiled::Compiled;
 use crate::net::validate::{self, NetError};
 use crate::net::{Discipline, Net};
 use balance::balance;
+use state::State;
 
 /// The most states, unless another number is given.
 pub const STATES_MAX: usize = 200_000;
 
-/// The most firings of immediate transitions behind one event.
+/// The most numbers, of eight bytes at most, that all states together hold, and that all states behind one event do.
+const HELD_MAX: usize = 16_000_000;
+
+/// The most numbers that are copied from state to state while they are found. It takes about ten seconds.
+const COPIED_MAX: usize = 2_000_000_000;
+
+/// The most firings of immediate transitions behind one event, beyond ten for each token at the start.
 const FIRINGS_MAX: usize = 100_000;
 
 /// Firings after that, whose transitions the error names.
@@ -61,6 +70,9 @@ pub enum CtmcError {
     /// Too many states.
     #[error("it has more than {0} states: simulate it, or give it fewer tokens")]
     States(usize),
+    /// States that are too large.
+    #[error("its states hold too many tokens and places to be listed: simulate it, or give it fewer tokens")]
+    TooLarge,
     /// Immediate transitions fire without end.
     #[error("immediate transitions fire without end: {}; give one of them a place that takes time", transitions.join(", "))]
     Loop {
@@ -93,23 +105,12 @@ pub fn solve(net: &Net, states_max: usize) -> Result<SteadyState, CtmcError> {
     chain.figures(net, &states, &probabilities)
 }
 
-/// A state. Tokens are named by their slot: a color in a place.
-#[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-struct State {
-    /// By slot: tokens in service, or sharing it.
-    served: Vec<u32>,
-    /// By queue: tokens that wait, the next one first. In random order they are sorted by slot.
-    waiting: Vec<Vec<usize>>,
-    /// By slot: tokens in the depository.
-    depository: Vec<u32>,
-    /// By place with departures in order: tokens of its depository.
-    lines: Vec<VecDeque<usize>>,
-}
-
 struct Chain<'a> {
     net: &'a Compiled,
     /// Names of the transitions.
     names: Vec<&'a str>,
+    /// Numbers that have been copied from state to state.
+    copied: Cell<usize>,
     /// By slot: services per time unit of one token on one server; 0 without a queue.
     service_rates: Vec<f64>,
     /// By mode: firings per time unit while enabled; 0 of an immediate one.
@@ -149,21 +150,7 @@ impl<'a> Chain<'a> {
         }
         let service_rates = compiled.slots.iter().map(service_rate).collect::<Result<_, _>>()?;
         let names = net.transitions.iter().map(|transition| transition.name.as_str()).collect();
-        Ok(Chain { net: compiled, names, service_rates, firing_rates })
-    }
-
-    /// The net at its start, before anything fires.
-    fn initial(&self) -> State {
-        let mut state = State {
-            served: vec![0; self.net.slots.len()],
-            waiting: vec![Vec::new(); self.net.queues.len()],
-            depository: vec![0; self.net.slots.len()],
-            lines: vec![VecDeque::new(); self.net.lines],
-        };
-        for (slot, compiled) in self.net.slots.iter().enumerate() {
-            self.put(&mut state, slot, compiled.initial);
-        }
-        state
+        Ok(Chain { net: compiled, names, copied: Cell::new(0), service_rates, firing_rates })
     }
 
     fn explore(&self, states_max: usize) -> Result<Explored, CtmcError> {
@@ -178,12 +165,17 @@ impl<'a> Chain<'a> {
             }
             (number < states_max).then_some(number).ok_or(CtmcError::States(states_max))
         };
+        let mut held = 0;
         let mut unused = vec![0.0; self.net.slots.len()];
         for (state, _) in self.settle(self.initial(), 1.0, &mut unused)? {
             number(state, &mut states)?;
         }
         let mut from = 0;
         while from < states.len() {
+            held += states[from].size();
+            if held > HELD_MAX {
+                return Err(CtmcError::TooLarge);
+            }
             let events = self.events(&states[from], &mut unused);
             if events.is_empty() {
                 return Err(CtmcError::Stuck);
@@ -248,30 +240,29 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Tokens in service in a queue, or sharing it.
-    fn served(&self, state: &State, queue: usize) -> u32 {
-        let of_queue = self.net.slots.iter().zip(&state.served);
-        of_queue
-            .filter(|(slot, _)| slot.service.as_ref().is_some_and(|of| of.0 == queue))
-            .map(|(_, served)| served)
-            .sum()
-    }
-
     /// Fires immediate transitions until none is enabled: the states that are reached, with `mass` shared among them.
     fn settle(&self, state: State, mass: f64, departures: &mut [f64]) -> Result<BTreeMap<State, f64>, CtmcError> {
         let mut settled = BTreeMap::new();
         let mut pending = BTreeMap::from([(state, mass)]);
-        let mut firings = 0;
+        let initial: u64 = self.net.slots.iter().map(|slot| u64::from(slot.initial)).sum();
+        let firings_max = FIRINGS_MAX.saturating_add(10 * initial as usize);
+        let (mut firings, mut held) = (0, 0);
         let mut looping = BTreeSet::new();
         while let Some((state, mass)) = pending.pop_first() {
             let modes = self.choices(&state);
+            let size = (1 + modes.len()) * state.size();
+            self.copied.set(self.copied.get() + size);
+            held += size;
+            if self.copied.get() > COPIED_MAX || held > HELD_MAX {
+                return Err(CtmcError::TooLarge);
+            }
             if modes.is_empty() {
                 *settled.entry(state).or_default() += mass;
                 continue;
             }
             for (mode, probability) in modes {
                 firings += 1;
-                if firings > FIRINGS_MAX {
+                if firings > firings_max {
                     looping.insert(self.net.modes[mode].transition);
                 }
                 let mass = mass * probability;
@@ -281,7 +272,7 @@ impl<'a> Chain<'a> {
                     *pending.entry(next).or_default() += mass;
                 }
             }
-            if firings > FIRINGS_MAX + NAMED_FIRINGS {
+            if firings > firings_max + NAMED_FIRINGS {
                 let name = |transition: usize| self.names[transition].to_owned();
                 return Err(CtmcError::Loop { transitions: looping.into_iter().map(name).collect() });
             }
@@ -311,69 +302,6 @@ impl<'a> Chain<'a> {
             choices.extend(modes.iter().map(|&mode| (mode, share * self.net.modes[mode].weight / of_modes)));
         }
         choices
-    }
-
-    fn is_enabled(&self, state: &State, mode: usize) -> bool {
-        let mut inputs = self.net.arcs[self.net.modes[mode].inputs.clone()].iter();
-        inputs.all(|&(slot, count)| self.available(state, slot) >= count)
-    }
-
-    /// Tokens of a slot that may be taken.
-    fn available(&self, state: &State, slot: usize) -> u32 {
-        match self.net.slots[slot].line {
-            Some(line) => u32::from(state.lines[line].front() == Some(&slot)),
-            None => state.depository[slot],
-        }
-    }
-
-    /// The state behind a firing, whose departures count with `mass`.
-    fn fire(&self, state: &State, mode: usize, mass: f64, departures: &mut [f64]) -> State {
-        let mut next = state.clone();
-        for &(slot, count) in &self.net.arcs[self.net.modes[mode].inputs.clone()] {
-            departures[slot] += mass * f64::from(count);
-            next.depository[slot] -= count;
-            if let Some(line) = self.net.slots[slot].line {
-                next.lines[line].pop_front();
-            }
-        }
-        for &(slot, count) in &self.net.arcs[self.net.modes[mode].outputs.clone()] {
-            self.put(&mut next, slot, count);
-        }
-        next
-    }
-
-    /// Puts tokens into a place.
-    fn put(&self, state: &mut State, slot: usize, count: u32) {
-        for _ in 0..count {
-            match &self.net.slots[slot].service {
-                Some((queue, _)) => self.enqueue(state, slot, *queue),
-                None => self.deposit(state, slot),
-            }
-        }
-    }
-
-    fn enqueue(&self, state: &mut State, slot: usize, queue: usize) {
-        let compiled = self.net.queues[queue];
-        let at_once = matches!(compiled.discipline, Discipline::Ps | Discipline::Is);
-        if at_once || self.served(state, queue) < compiled.servers {
-            state.served[slot] += 1;
-            return;
-        }
-        let rank = |token: usize| self.net.slots[token].rank;
-        let waiting = &mut state.waiting[queue];
-        let place = match compiled.discipline {
-            Discipline::Random => waiting.partition_point(|&token| token <= slot),
-            Discipline::Priority => waiting.partition_point(|&token| rank(token) <= rank(slot)),
-            _ => waiting.len(),
-        };
-        waiting.insert(place, slot);
-    }
-
-    fn deposit(&self, state: &mut State, slot: usize) {
-        state.depository[slot] += 1;
-        if let Some(line) = self.net.slots[slot].line {
-            state.lines[line].push_back(slot);
-        }
     }
 
     fn figures(&self, net: &Net, states: &[State], probabilities: &[f64]) -> Result<SteadyState, CtmcError> {
