@@ -123,6 +123,7 @@ fn captures_that_do_not_calibrate_are_refused_with_what_is_missing() {
         (without("0/"), 2, "no capture has writing threads alone; the service time comes from them"),
         (mixed, 2, "no capture has reading and writing threads; the weights come from them"),
         (with("10:1=1-0.json"), 2, "`10:1` is not READERS/WRITERS"),
+        (with("18446744073709551615/1=1-0.json"), 2, "is not READERS/WRITERS"),
         (with("0/0=1-0.json"), 2, "`0/0` is not READERS/WRITERS"),
         (with("3/4=1-0.json"), 1, "1-0.json: 4 writing threads, and the capture has 0 such requests per second"),
         (with("3/0=none.json"), 1, "none.json: cannot be read"),

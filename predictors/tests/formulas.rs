@@ -2,6 +2,7 @@
 //! for any profile.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+use predictors::qpn::net::{self, Group, Served};
 use predictors::{
     Consolidation, Isolated, OperationForecast, Outcomes, PREDICTORS, PredictError, VmForecast, build, predictor,
 };
@@ -158,6 +159,44 @@ fn qpn_reproduces_the_net_that_it_was_calibrated_with() {
     let given = ask("qpn:read_service=8ms,write_service=18ms", &[of("a", [3.0, 1.0]), of("b", [2.0, 4.0])]).unwrap();
     near(given.forecast().total_read_iops, expected[0] / 2.0);
     assert_eq!(predictors::qpn::storage::service_of_line(2.0, 50.0), 4.0);
+}
+
+/// Clients of a VM alone that think, at a storage of 2 ms reads and 5 ms writes with weights 3:1, and what they get.
+fn thinking(groups: &[Group]) -> Vec<Served> {
+    net::solve(groups, [(0.002, 1.0), (0.005, 1.0)], [3.0, 1.0], 1_000_000).unwrap()
+}
+
+#[test]
+fn qpn_of_vms_that_think_forecasts_the_net_that_their_profiles_come_from() {
+    let vms = [
+        [Group { kind: 0, clients: 6.0, think: 0.02 }, Group { kind: 1, clients: 2.0, think: 0.05 }],
+        [Group { kind: 0, clients: 2.0, think: 0.03 }, Group { kind: 1, clients: 5.0, think: 0.04 }],
+    ];
+    let profile = |vm: &str, groups: &[Group; 2]| {
+        let served = thinking(groups);
+        let of = |kind: usize| {
+            // The last of the clients finds all others at the device often enough.
+            let others = groups[kind].clients as u64 - 1;
+            let found_joint = vec![if kind == 0 { (others, 0, 100) } else { (0, others, 100) }];
+            let ms = served[kind].response * 1e3;
+            IsolatedOperation { found_joint, ..operation(served[kind].rate, ms, [0.0; 2], kind) }
+        };
+        let busy = served[0].rate * 0.002 + served[1].rate * 0.005;
+        assert!(busy < 0.89, "{busy}");
+        IsolationProfile { busy_share: Some(busy), reads: of(0), writes: of(1), ..vm_profile(vm, [1.0; 4], [1.0; 4]) }
+    };
+    let alone = [profile("a", &vms[0]), profile("b", &vms[1])];
+    let together = ask("qpn:read_deviation=2ms,write_deviation=5ms", &alone).unwrap();
+    let truth = thinking(&vms.concat());
+    let forecast: Vec<OperationForecast> = together.vms.iter().flat_map(|vm| [vm.reads, vm.writes]).collect();
+    for ((found, truth), alone) in forecast.iter().zip(&truth).zip(vms.iter().flat_map(|vm| thinking(vm))) {
+        let [rate, response] = [found.iops.unwrap() / truth.rate, found.response_ns.unwrap() / 1e9 / truth.response];
+        assert!((rate - 1.0).abs() < 0.03 && (response - 1.0).abs() < 0.1, "{forecast:?} instead of {truth:?}");
+        assert!(truth.response > 1.3 * alone.response, "the VMs hardly disturb each other");
+    }
+    // Service times that vary more make requests wait longer.
+    let varied = ask("qpn:read_deviation=10ms,write_deviation=25ms", &alone).unwrap();
+    assert!(varied.vms[0].reads.response_ns > together.vms[0].reads.response_ns.map(|ns| 1.1 * ns), "{varied:?}");
 }
 
 /// Simulates the closed net step by step: clients without think time share a storage with these `service` times (ms).

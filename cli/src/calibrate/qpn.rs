@@ -57,7 +57,7 @@ fn parse(text: &str) -> Result<Capture<'_>, UsageError> {
     };
     let counts: Option<Vec<u64>> = threads.split('/').map(|count| count.parse().ok()).collect();
     match counts.as_deref() {
-        Some(&[reads, writes]) if reads + writes > 0 && reads.max(writes) <= THREADS_MAX => {
+        Some(&[reads, writes]) if (1..=THREADS_MAX).contains(&reads.max(writes)) => {
             Ok(Capture { threads: Some([reads, writes]), path })
         }
         _ => Err(UsageError(format!(

@@ -30,7 +30,7 @@ fn correlation(points: &[(f64, f64)]) -> f64 {
 /// "Strong" is taken as nine tenths of the variance.
 fn linear(seeds: &[Seed]) -> Claim {
     let least = [0, 1].map(|kind| {
-        let squared = seeds.iter().map(|seed| correlation(&seed.measured.line(kind)));
+        let squared = seeds.iter().map(|seed| correlation(&seed.measured.line(kind)[1..]));
         squared.fold(f64::INFINITY, f64::min)
     });
     let right = least.iter().filter(|squared| **squared >= 0.9).count();

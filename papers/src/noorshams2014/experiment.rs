@@ -89,9 +89,9 @@ impl Measurements {
         }
     }
 
-    /// Mean response times of a kind alone at 10 to 100 threads.
+    /// Mean response times of a kind alone by threads.
     pub fn line(&self, kind: usize) -> Vec<(f64, f64)> {
-        self.alone[kind].iter().skip(1).map(|(threads, responses)| (*threads, responses.mean)).collect()
+        self.alone[kind].iter().map(|(threads, responses)| (*threads, responses.mean)).collect()
     }
 
     fn mixes(&self) -> Vec<MeasuredMix> {

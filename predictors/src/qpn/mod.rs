@@ -7,9 +7,9 @@
 //! times of `qpn-refined` depend on the mix, and weights on both thread counts ([`mixes::Surface`]).
 //!
 //! Both can be calibrated as in the paper, from response times at a few thread counts on the storage itself
-//! ([`storage`]; `iocast calibrate qpn`). Without them, `qpn` takes what it needs from the VMs alone: by p_i μ_r +
-//! (1 - p_i) μ_w = B_i / X_i over the VMs, where B_i is the share of time during which VM i keeps the device busy, X_i
-//! its throughput and p_i its share of reads. Each VM's weights are those that give its own response times.
+//! ([`storage`]; `iocast calibrate qpn`). Without them, `qpn` takes what it needs from the VMs alone. Service times solve
+//! p_i μ_r + (1 - p_i) μ_w = B_i / X_i over the VMs. VM i keeps the device busy for the share B_i of the time, X_i is its
+//! throughput, and p_i its share of reads. Each VM's weights are those that give its own response times.
 //!
 //! Clients without think time are solved in closed form, others by simulation with a fixed seed ([`net`]). `clients.rs`
 //! finds the number and the think times of a VM's clients.
@@ -72,7 +72,7 @@ pub const ENTRY: Entry = Entry {
     needs_traces: false,
     baseline: false,
     build: |settings: &Settings| {
-        Ok(Method::Predictor(Box::new(Qpn { given: Given::of(&ENTRY, settings)?, refined: None })))
+        Ok(Method::Predictor(Box::new(Qpn { given: Given::of(&ENTRY, settings)?, model: Model::Published })))
     },
 };
 
@@ -86,16 +86,16 @@ pub const REFINED: Entry = Entry {
     baseline: false,
     build: |settings: &Settings| {
         let given = Given::of(&REFINED, settings)?;
-        let refined = match given.service {
+        let storage = match given.service {
             [Some(reads), Some(writes)] if !given.mixes.is_empty() => {
                 let service = [reads, writes];
                 let made = Storage::refined(service, given.shape(service, &[]), &given.mixes);
                 let refused = |expected| refused(&REFINED, settings, "mixed_responses", expected);
-                Refined::Calibrated(Box::new(made.map_err(refused)?))
+                Some(Box::new(made.map_err(refused)?))
             }
-            _ => Refined::Missing,
+            _ => None,
         };
-        Ok(Method::Predictor(Box::new(Qpn { given, refined: Some(refined) })))
+        Ok(Method::Predictor(Box::new(Qpn { given, model: Model::Refined(storage) })))
     },
 };
 
@@ -162,25 +162,25 @@ fn time(point: &TimesAt, kind: usize) -> f64 {
     point.times[kind].as_ns() as f64 / 1e9
 }
 
-/// The refined storage, or that it was not calibrated.
-enum Refined {
-    Calibrated(Box<Storage>),
-    Missing,
+enum Model {
+    /// Calibrated when the VMs are known.
+    Published,
+    /// The storage; `None` if it was not calibrated.
+    Refined(Option<Box<Storage>>),
 }
 
 struct Qpn {
     given: Given,
-    /// Of the refined model.
-    refined: Option<Refined>,
+    model: Model,
 }
 
 impl Predictor for Qpn {
     fn predict(&self, Isolated { profiles: alone, .. }: Isolated<'_>) -> Result<Consolidation, PredictError> {
         let vms: Vec<Clients> = alone.iter().map(Clients::of).collect();
-        let storage = match &self.refined {
-            None => self.given.storage(&vms)?,
-            Some(Refined::Calibrated(storage)) => (**storage).clone(),
-            Some(Refined::Missing) => {
+        let storage = match &self.model {
+            Model::Published => self.given.storage(&vms)?,
+            Model::Refined(Some(storage)) => (**storage).clone(),
+            Model::Refined(None) => {
                 return Err(PredictError::DoesNotHold(
                     "qpn-refined needs response times of the storage at several thread counts: read_responses, \
                      write_responses and mixed_responses, which `iocast calibrate qpn` measures"
