@@ -2,8 +2,12 @@
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod program;
+mod scratch;
+
+use std::collections::VecDeque;
 
 use program::iocast;
+use scratch::Scratch;
 use serde_json::{Value, json};
 use tempfile::{TempDir, tempdir};
 
@@ -132,6 +136,53 @@ fn captures_that_do_not_calibrate_are_refused_with_what_is_missing() {
         let said = String::from_utf8_lossy(&run.get_output().stderr).into_owned();
         assert!(said.contains(words), "{said}\n  instead of {words}");
     }
+}
+
+/// A trace of reading and writing threads at a storage that serves one request after another, first come, first served:
+/// 2 ms a read, 5 ms a write. Each thread sends a request when it has its answer.
+fn trace(scratch: &Scratch, [reads, writes]: [u64; 2]) -> String {
+    let mut waiting: VecDeque<(u64, &str)> = VecDeque::new();
+    for thread in 0..reads.max(writes) {
+        waiting.extend((thread < reads).then_some((0, "read")));
+        waiting.extend((thread < writes).then_some((0, "write")));
+    }
+    let (mut now, mut lines) = (0, Vec::new());
+    for nth in 0..2000 {
+        let (came, operation) = waiting.pop_front().unwrap();
+        now += if operation == "read" { 2000 } else { 5000 };
+        lines.push((came, operation, nth % 1000 * 8, 8, now - came));
+        waiting.push_back((now, operation));
+    }
+    scratch.trace(&format!("{reads}-{writes}.csv"), lines)
+}
+
+#[test]
+fn traces_calibrate_as_profiles_do() {
+    let scratch = Scratch::new();
+    let threads = [[1, 0], [4, 0], [8, 0], [0, 4], [0, 8], [4, 4], [8, 4], [4, 8]];
+    let run = iocast()
+        .args(["calibrate", "qpn", "--output-format", "json", "--start", "1s"])
+        .args(threads.map(|threads| trace(&scratch, threads)))
+        .assert()
+        .success();
+    let found: Value = serde_json::from_slice(&run.get_output().stdout).unwrap();
+    let points = found["points"].as_array().unwrap();
+    // The numbers of threads are those at the device.
+    let counts: Vec<[u64; 2]> =
+        points.iter().map(|point| [0, 1].map(|kind| point["threads"][kind].as_u64().unwrap())).collect();
+    let mut expected = threads.to_vec();
+    expected.sort_unstable();
+    assert_eq!(counts, expected, "{found}");
+    for (kind, expected) in [2e6, 5e6].into_iter().enumerate() {
+        assert!((found["service_ns"][kind].as_f64().unwrap() / expected - 1.0).abs() < 0.01, "{found}");
+    }
+    // First come, first served: weights are as the threads, which the line holds exactly.
+    for point in points.iter().filter(|point| !point["published_errors"].is_null()) {
+        let errors = point["published_errors"].as_array().unwrap();
+        assert!(errors.iter().all(|error| error.as_f64().unwrap().abs() < 0.01), "{point}");
+    }
+    let early = iocast().args(["calibrate", "qpn", "a", "b", "c", "--start", "2s", "--end", "1s"]).assert().code(2);
+    assert!(String::from_utf8_lossy(&early.get_output().stderr).contains("--end must be later than --start"));
 }
 
 #[test]

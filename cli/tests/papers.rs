@@ -106,6 +106,7 @@ impl Line<'_> {
                     "- What each part of CATS changes",
                     "- Equation (6) on the writes of replayed VMs",
                     "- Weights that were searched",
+                    "- f can express",
                 ];
                 from_seeds.iter().any(|start| all.starts_with(start) && one.starts_with(start))
             }

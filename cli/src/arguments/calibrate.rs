@@ -4,10 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
 use report::Size;
-use traces::quantity::{parse_bytes, parse_nanos};
-use traces::{Nanos, SECTOR_BYTES, Sectors};
+use traces::quantity::parse_bytes;
+use traces::{SECTOR_BYTES, Sectors};
 
 use super::Reading;
+use super::reading::Span;
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
@@ -83,12 +84,8 @@ pub struct CalibrateQpn {
     pub captures: Vec<String>,
     #[command(flatten)]
     pub reading: Reading,
-    /// Leave out arrivals before this time, counted from the first arrival of a capture (10s, 1min)
-    #[arg(long, value_parser = parse_nanos, default_value = "0", value_name = "TIME")]
-    pub start: Nanos,
-    /// Leave out arrivals at or after this time, counted from the first arrival of a capture
-    #[arg(long, value_parser = parse_nanos, value_name = "TIME")]
-    pub end: Option<Nanos>,
+    #[command(flatten)]
+    pub span: Span,
     /// Beginning of the names of the files to write: STEM-qpn.txt and STEM-qpn-refined.txt hold the predictors with
     /// their tunables [default: no files]
     #[arg(long, short, value_name = "STEM")]

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
-use traces::quantity::{parse_nanos, parse_sectors};
-use traces::{Nanos, Sectors};
+use traces::Sectors;
+use traces::quantity::parse_sectors;
 
 use super::Reading;
 use super::pacing::MapArgument;
+use super::reading::Span;
 use crate::error::UsageError;
 use crate::output_format::OutputFormat;
 use crate::storage::Storage;
@@ -35,12 +36,8 @@ pub struct Predict {
     pub learn_from: Option<PathBuf>,
     #[command(flatten)]
     pub reading: Reading,
-    /// Leave out arrivals before this time, counted from the first arrival of the trace (10s, 2min)
-    #[arg(long, value_parser = parse_nanos, default_value = "0", value_name = "TIME")]
-    pub start: Nanos,
-    /// Leave out arrivals at or after this time, counted from the first arrival of the trace
-    #[arg(long, value_parser = parse_nanos, value_name = "TIME")]
-    pub end: Option<Nanos>,
+    #[command(flatten)]
+    pub span: Span,
     /// Beginning of the names of the isolation profiles to write, STEM-NAME.json for each VM [default: no files]
     #[arg(long, short, value_name = "STEM")]
     pub output: Option<PathBuf>,
@@ -131,18 +128,5 @@ impl ReplayedOn {
         let ReplayedOn { drive, scheduler, depth, stack, .. } = self;
         let Some(drive) = drive.clone() else { return Ok(None) };
         Storage::new(drive, scheduler.as_deref(), *depth, stack.as_deref()).map(Some)
-    }
-}
-
-impl Predict {
-    /// Checks the window.
-    ///
-    /// # Errors
-    /// A window that ends before it begins.
-    pub fn check(&self) -> Result<(), UsageError> {
-        if self.end.is_some_and(|end| end <= self.start) {
-            return Err(UsageError("--end must be later than --start".to_owned()));
-        }
-        Ok(())
     }
 }

@@ -69,15 +69,35 @@ impl Reading {
     }
 }
 
-/// The part of a trace that is used.
+/// The time of a trace that is used.
 #[derive(Clone, Copy, Debug, Args)]
-pub struct Window {
+pub struct Span {
     /// Leave out arrivals before this time, counted from the first arrival of the trace (10s, 2min)
     #[arg(long, value_parser = parse_nanos, default_value = "0", value_name = "TIME")]
     pub start: Nanos,
     /// Leave out arrivals at or after this time, counted from the first arrival of the trace
     #[arg(long, value_parser = parse_nanos, value_name = "TIME")]
     pub end: Option<Nanos>,
+}
+
+impl Span {
+    /// Checks the order of start and end.
+    ///
+    /// # Errors
+    /// A span that ends before it begins.
+    pub fn check(&self) -> Result<(), UsageError> {
+        if self.end.is_some_and(|end| end <= self.start) {
+            return Err(UsageError("--end must be later than --start".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// The part of a trace that is used.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct Window {
+    #[command(flatten)]
+    pub span: Span,
     /// Use at most this number of requests, over all traces
     #[arg(long, value_name = "REQUESTS")]
     pub limit: Option<u64>,
@@ -88,10 +108,8 @@ impl Window {
     pub const IS_EMPTY: &str = "no request lies in the window of --start, --end and --limit";
 
     pub fn checked(self) -> Result<TimeWindow, UsageError> {
-        if self.end.is_some_and(|end| end <= self.start) {
-            return Err(UsageError("--end must be later than --start".to_owned()));
-        }
-        Ok(TimeWindow { from: self.start, to: self.end, limit: self.limit })
+        self.span.check()?;
+        Ok(TimeWindow { from: self.span.start, to: self.span.end, limit: self.limit })
     }
 }
 

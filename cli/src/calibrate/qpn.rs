@@ -34,6 +34,7 @@ struct Capture<'a> {
 }
 
 pub fn run(arguments: &CalibrateQpn) -> Result<()> {
+    arguments.span.check()?;
     let captures =
         arguments.captures.iter().map(|text| parse(text)).collect::<Result<Vec<Capture<'_>>, UsageError>>()?;
     let endings = NAMES.map(|name| format!("-{name}.txt"));
@@ -79,7 +80,7 @@ fn points(captures: &[Capture<'_>], arguments: &CalibrateQpn) -> Result<Vec<Meas
     let sizes = captures.iter().filter_map(|capture| Some(std::fs::metadata(capture.path).ok()?.len()));
     let progress = Progress::new("measuring", sizes.sum(), captures.len());
     let options = arguments.reading.options();
-    let window = Window { start: arguments.start, end: arguments.end, names: "--start and --end" };
+    let window = Window { start: arguments.span.start, end: arguments.span.end, names: "--start and --end" };
     let measure = |(nth, capture): (usize, &Capture<'_>)| -> Result<Measured> {
         let path = std::path::Path::new(capture.path);
         let is_profile = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));

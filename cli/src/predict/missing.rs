@@ -19,7 +19,7 @@ pub fn questions(
 ) -> Vec<String> {
     let on_recorded_device = arguments.replayed_on.drive.is_none();
     let places = if on_recorded_device { places(inputs, alone) } else { None };
-    let of_traces = lengths(inputs, alone, arguments.start).into_iter().chain(traces(inputs, forecasts));
+    let of_traces = lengths(inputs, alone, arguments.span.start).into_iter().chain(traces(inputs, forecasts));
     places.into_iter().chain(of_traces).chain(further_traces(forecasts, arguments)).collect()
 }
 

@@ -26,7 +26,7 @@ use crate::output_format::OutputFormat;
 use profiles::Alone;
 
 pub fn run(arguments: &Predict) -> Result<()> {
-    arguments.check()?;
+    arguments.span.check()?;
     if let Some(net) = &arguments.solving.solve {
         return solve::run(net, arguments);
     }

@@ -32,7 +32,7 @@ pub fn replay(
         return Err(UsageError(format!("{}: {what}", profile.named.path.display())).into());
     }
     let options = arguments.reading.options();
-    let window = TimeWindow { from: arguments.start, to: arguments.end, limit: None };
+    let window = TimeWindow { from: arguments.span.start, to: arguments.span.end, limit: None };
     let mapping = arguments.replayed_on.map.mapping();
     let gather = |inputs: &[VmInput]| {
         let named = inputs.iter().map(|input| input.named.clone()).collect();

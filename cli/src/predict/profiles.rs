@@ -86,7 +86,7 @@ pub fn gather(inputs: &[VmInput], arguments: &Predict) -> Result<Alone> {
         let what = "--also takes a trace, and needs traces of all VMs; a profile does not hold single requests";
         return Err(UsageError(format!("{path}: {what}")).into());
     }
-    if inputs.iter().all(VmInput::is_profile) && (arguments.start > Nanos::ZERO || arguments.end.is_some()) {
+    if inputs.iter().all(VmInput::is_profile) && (arguments.span.start > Nanos::ZERO || arguments.span.end.is_some()) {
         return Err(
             UsageError("--start and --end select a part of a trace, and all inputs are profiles".to_owned()).into()
         );
@@ -140,7 +140,7 @@ impl VmInput {
                 ))
             );
         }
-        let window = Window { start: arguments.start, end: arguments.end, names: "--start and --end" };
+        let window = Window { start: arguments.span.start, end: arguments.span.end, names: "--start and --end" };
         let place = DiskPlace { first: place.unwrap_or_default(), device: arguments.capacity };
         measure(name, path, &arguments.reading.options(), window, place, position)
     }

@@ -61,7 +61,7 @@ pub fn run(arguments: &Stat, files: &[PathBuf]) -> Result<()> {
 /// Refuses options that are for traces of requests.
 fn refuse_what_has_no_effect(arguments: &Stat) -> Result<(), UsageError> {
     let Stat { series, digest, window, reading, .. } = arguments;
-    let is_whole = window.start.as_ns() == 0 && window.end.is_none() && window.limit.is_none();
+    let is_whole = window.span.start.as_ns() == 0 && window.span.end.is_none() && window.limit.is_none();
     let of_reading = ReadOptions { lenient: false, ..reading.options() } != ReadOptions::default();
     let given = [
         (series.is_some(), "--series"),

@@ -60,7 +60,7 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
         claims: claims::claims(&measured),
         alternatives: others,
         figures: results::series(&measured),
-        statements: statements::statements(measured.first().map(searched).transpose()?),
+        statements: statements::statements(&measured, measured.first().map(searched).transpose()?),
         cells,
     })
 }

@@ -139,6 +139,7 @@ pub fn bars(cells: &[Cell]) -> Vec<Bar> {
         found.map_or(f64::NAN, |cell| cell.ours)
     };
     let mut bars = Vec::new();
+    // Half of the paper's, to the digit.
     for (row, most) in [("as published", paper::PREDICTION[0].1), ("refined", [3.8, 5.4])] {
         for (kind, name) in KINDS.into_iter().enumerate() {
             let column = format!("{name}, mean error");

@@ -81,9 +81,8 @@ impl Testbed {
     /// The chosen testbed.
     ///
     /// Both caches are a thirty-second of the DS8700's, and so is the file set, so that a minute makes them steady.
-    /// Linux keeps 128 requests for a disk (`nr_requests`). What the VMs have in common takes so many at once, first
-    /// come, first served, and so do the drives: of 4, 8, … 64 and of `satf` and `fifo`, these bring the spreads of
-    /// Figure 1 nearest to the paper's.
+    /// Linux keeps 128 requests for a disk (`nr_requests`). How many the hypervisor sends at once and in which order the
+    /// drives serve was chosen by the spreads of Figure 1 (`statements.rs`).
     pub const FROZEN: Testbed = Testbed {
         drive: "ds8700-raid5-7:write_cache=64m,read_cache=1600m,scheduler=fifo",
         stack: "guest=none@depth=128,merge=off,per_vm=on/hypervisor=fifo@depth=16,merge=off",
@@ -117,6 +116,15 @@ impl Testbed {
                 "requests that each VM sends at once",
                 "32, and the hypervisor as many",
                 Testbed {
+                    stack: "guest=none@depth=32,merge=off,per_vm=on/hypervisor=fifo@depth=32,merge=off",
+                    ..frozen
+                },
+            ),
+            (
+                "requests that each VM sends at once, order within the drives",
+                "32, and the hypervisor as many; shortest access time first",
+                Testbed {
+                    drive: "ds8700-raid5-7:write_cache=64m,read_cache=1600m",
                     stack: "guest=none@depth=32,merge=off,per_vm=on/hypervisor=fifo@depth=32,merge=off",
                     ..frozen
                 },
