@@ -10,6 +10,7 @@ mod state;
 
 use std::cell::Cell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::rc::Rc;
 
 use crate::distribution::Distribution;
 use crate::net::compiled::Compiled;
@@ -22,7 +23,7 @@ use state::State;
 pub const STATES_MAX: usize = 200_000;
 
 /// The most numbers, of eight bytes at most, that all states together hold, and that all states behind one event do.
-const HELD_MAX: usize = 16_000_000;
+const HELD_MAX: usize = 8_000_000;
 
 /// The most numbers that are copied from state to state while they are found. It takes about ten seconds.
 const COPIED_MAX: usize = 2_000_000_000;
@@ -119,7 +120,7 @@ struct Chain<'a> {
 
 /// All states that are reached, and the rates between them: from, to, per time unit.
 struct Explored {
-    states: Vec<State>,
+    states: Vec<Rc<State>>,
     transitions: Vec<(usize, usize, f64)>,
 }
 
@@ -154,12 +155,13 @@ impl<'a> Chain<'a> {
     }
 
     fn explore(&self, states_max: usize) -> Result<Explored, CtmcError> {
-        let mut numbers: HashMap<State, usize> = HashMap::new();
-        let mut states: Vec<State> = Vec::new();
+        let mut numbers: HashMap<Rc<State>, usize> = HashMap::new();
+        let mut states: Vec<Rc<State>> = Vec::new();
         let mut transitions = Vec::new();
-        let mut number = |state: State, states: &mut Vec<State>| {
+        let mut number = |state: State, states: &mut Vec<Rc<State>>| {
             let next = states.len();
-            let number = *numbers.entry(state.clone()).or_insert(next);
+            let state = Rc::new(state);
+            let number = *numbers.entry(Rc::clone(&state)).or_insert(next);
             if number == next {
                 states.push(state);
             }
@@ -304,7 +306,7 @@ impl<'a> Chain<'a> {
         choices
     }
 
-    fn figures(&self, net: &Net, states: &[State], probabilities: &[f64]) -> Result<SteadyState, CtmcError> {
+    fn figures(&self, net: &Net, states: &[Rc<State>], probabilities: &[f64]) -> Result<SteadyState, CtmcError> {
         let slots = self.net.slots.len();
         let (mut departures, mut population) = (vec![0.0; slots], vec![0.0; slots]);
         let mut utilisation = vec![0.0; self.net.queues.len()];
