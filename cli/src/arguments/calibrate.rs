@@ -80,7 +80,7 @@ pub enum CalibratePredictor {
 pub struct CalibrateQpn {
     /// Captures or isolation profiles (JSON), each with its numbers of reading and writing threads
     /// (10/0=reads.parquet). Without them, iocast takes the mean number of requests at the device
-    #[arg(value_name = "[READERS/WRITERS=]FILE", required = true, num_args = 3..)]
+    #[arg(value_name = "[READERS/WRITERS=]FILE", required = true)]
     pub captures: Vec<String>,
     #[command(flatten)]
     pub reading: Reading,

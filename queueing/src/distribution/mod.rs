@@ -11,7 +11,7 @@ use rand::Rng;
 use serde::Deserialize;
 use traces::random::{unit, unit_above_zero};
 
-/// A distribution of non-negative times. [`crate::net::description`] shows how each is written in TOML.
+/// A distribution of non-negative times. `docs/nets.md` shows how each is written in TOML.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase", deny_unknown_fields)]
 pub enum Distribution {

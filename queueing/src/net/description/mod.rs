@@ -1,36 +1,5 @@
-//! Nets described in TOML.
-//!
-//! The net of Noorshams et al. 2014, with 30 readers and 10 writers that think for 20 ms:
-//!
-//! ```toml
-#![doc = include_str!("../../../nets/noorshams2014.toml")]
-//! ```
-//!
-//! - `colors`: the names of the colors.
-//! - `[[queues]]`: `name`; `discipline`: `fcfs` (the default), `ps`, `is`, `random` or `priority`; `servers` (1).
-//! - `[[places]]`: `name`; `queue`, of a queueing place; `immediate = true` if tokens pass the queue in no time;
-//!   `departure`: `normal` (the default) or `fifo`; `colors`, a list of tables with `color`, `initial` (0), `service`
-//!   and `priority` (0; greater goes first).
-//! - `[[transitions]]`: `name`; `timed = true` if it takes time; else `priority` (0; greater goes first) and `weight`
-//!   (1); `modes`, a list of tables with `name`, `weight` (1), `delay` of a timed transition, `take` and `put`: lists of
-//!   `"place.color"` or `"2 place.color"`. A timed transition that takes nothing is an open source. A mode that puts
-//!   nothing is a sink.
-//! - A place with `subnet = "name"` stands for the `[[subnets]]` of that name, which has `places` and `transitions` as a
-//!   net has. Tokens that are put into the place come to the subnet's place `input`. Tokens are taken from its place
-//!   `output`. Its places are called `place/input` and so on in the net. A subnet has no subnets.
-//! - A distribution is a table with one entry, named after the distribution:
-//!
-//! | distribution | written |
-//! |---|---|
-//! | exponential | `{ exponential = { mean = 2 } }` |
-//! | gamma | `{ gamma = { mean = 2, shape = 4 } }` |
-//! | always the same | `{ deterministic = { value = 2 } }` |
-//! | uniform | `{ uniform = { low = 1, high = 2 } }` |
-//! | normal, its part above zero | `{ normal = { mean = 2, deviation = 1 } }` |
-//! | lognormal | `{ lognormal = { mu = 0, sigma = 1 } }` |
-//! | Pareto | `{ pareto = { scale = 1, shape = 3 } }` |
-//! | values and their weights | `{ empirical = { points = [[1, 0.5], [3, 0.5]] } }` |
-//! | two-phase hyperexponential | `{ hyperexponential = { probability = 0.2, means = [1, 5] } }` |
+//! Nets described in TOML: `docs/nets.md` has all that a description may hold, `nets/noorshams2014.toml` is an example.
+//! A timed transition that takes nothing is an open source, a mode that puts nothing is a sink.
 
 use serde::Deserialize;
 use toml::Spanned;
