@@ -40,7 +40,7 @@ test: tools lint unit live doc scenarios
 
 # The tests that take minutes each, in an optimised build. A short test of the same rule is in `make test`. Those of
 # AS_ROOT install the program into an empty folder and run every subcommand once, and boot the lab's VMs.
-AS_ROOT := cargo test --profile long --workspace --test installed --test lab
+AS_ROOT := cargo test --profile long --workspace --test installed --test lab --test ublk
 test-full: tools
 	cargo test --profile long --workspace --test 'long_*' --test papers
 	$(AS_ROOT) --no-run

@@ -2,8 +2,9 @@
 # Builds the image that the lab's VMs boot: FOLDER/vmlinuz and FOLDER/initramfs.cpio. Needs no root. The Debian packages
 # are downloaded and unpacked, never installed.
 #
-#   build-guest.sh FOLDER
+#   build-guest.sh FOLDER [KERNEL]
 #
+# KERNEL is the package that depends on the kernel, linux-image-cloud-amd64 without it.
 # Needs Debian or a derivative for apt-get and dpkg-deb; the packages contain all other programs. The initramfs is not
 # compressed: an emulated processor reads it faster than it would decompress it.
 set -eu
@@ -13,8 +14,11 @@ PACKAGES="busybox-static coreutils fio blktrace e2fsprogs open-iscsi kmod"
 PROGRAMS="fio blktrace mkfs.ext4 iscsistart date"
 # Modules for disks (virtio, SCSI, iSCSI), their schedulers, a network card, a file system.
 MODULES="virtio_pci virtio_blk virtio_scsi virtio_net virtio_rng sd_mod iscsi_tcp bfq kyber-iosched ext4 crc32c_generic"
+# Modules that not every kernel has.
+MODULES="$MODULES ublk_drv"
 
 out=$1
+kernel_package=${2:-linux-image-cloud-amd64}
 mkdir -p "$out"
 out=$(cd "$out" && pwd)
 work=$(mktemp -d "$out/build.XXXXXX")
@@ -26,7 +30,7 @@ done
 
 # The host's package lists, or newly fetched ones if it has none.
 apt="-o Debug::NoLocking=1 -o APT::Sandbox::User="
-if ! apt-cache show linux-image-cloud-amd64 fio >/dev/null 2>&1; then
+if ! apt-cache show "$kernel_package" fio >/dev/null 2>&1; then
   mkdir -p "$work/lists/partial" "$work/archives/partial"
   apt="$apt -o Dir::State::Lists=$work/lists -o Dir::Cache=$work"
   # shellcheck disable=SC2086 # A list of options.
@@ -39,8 +43,8 @@ dependencies() {
     --no-enhances "$@" | grep '^[a-z0-9]' | sed 's/:any$//' | sort -u
 }
 # shellcheck disable=SC2086
-kernel=$(apt-cache $apt depends linux-image-cloud-amd64 | sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -n 1)
-[ -n "$kernel" ] || fail "no kernel package for VMs (linux-image-cloud-amd64)"
+kernel=$(apt-cache $apt depends "$kernel_package" | sed -n 's/.*Depends: \(linux-image-[0-9][^ ]*\)$/\1/p' | head -n 1)
+[ -n "$kernel" ] || fail "no kernel package for VMs ($kernel_package)"
 # The dependencies that are real packages, not virtual names.
 # shellcheck disable=SC2046,SC2086
 real() { apt-cache $apt show --no-all-versions $(dependencies $PACKAGES) 2>/dev/null | sed -n 's/^Package: //p' | sort -u; }
@@ -86,6 +90,8 @@ done | sort -u | while read -r module; do
   file=${module#"$modules_base"}
   mkdir -p "$root$(dirname "$file")"
   cp "$modules_base$file" "$root$file"
+  # busybox loads no compressed modules.
+  case $file in *.xz) "$root/bin/busybox" unxz -f "$root$file";; esac
 done
 cp "$modules_base/lib/modules/$version"/modules.order "$modules_base/lib/modules/$version"/modules.builtin* "$root/lib/modules/$version/"
 run_kmod depmod -b "$root" "$version"

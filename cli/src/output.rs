@@ -124,9 +124,10 @@ impl Table {
     }
 }
 
-/// The width of the terminal in columns; `None` if standard output is no terminal.
+/// The width of the terminal in columns; `None` if standard output is no terminal, or one that does not know its width,
+/// as a serial line.
 pub fn terminal_width() -> Option<u16> {
-    TextTable::new().width()
+    TextTable::new().width().filter(|&width| width > 0)
 }
 
 /// The width of text that is printed: the terminal's, or [`PIPE_WIDTH`] where there is none.

@@ -1,7 +1,8 @@
 //! A modelled drive as a block device for real clients: data are served at full speed, and replies follow the model's
 //! times.
 //!
-//! [`ServedDrive`] combines the drive, its image and its log; [`Server`] serves it to clients, over NBD and vhost-user.
+//! [`ServedDrive`] combines the drive, its image and its log; [`Server`] serves it to clients, over NBD and vhost-user,
+//! and to this host through ublk.
 //! [`simulated_drive`] computes completion times from the requests' real arrivals, on a simulated clock.
 
 mod accounts;
@@ -16,6 +17,7 @@ mod requests;
 pub mod served;
 mod server;
 pub mod simulated_drive;
+mod ublk;
 pub mod urgency;
 mod vhost_user;
 
@@ -26,3 +28,4 @@ pub use image_placement::ImagePlacement;
 pub use requests::Command;
 pub use served::ServedDrive;
 pub use server::{Limits, Listener, Server, Stopper};
+pub use ublk::UblkControl;

@@ -1,4 +1,4 @@
-//! Requests of both protocols: maps a command to the drive's requests, moves data in pieces, and flushes after a write
+//! Requests of all front ends: maps a command to the drive's requests, moves data in pieces, and flushes after a write
 //! if the drive lacks forced unit access.
 
 use std::collections::VecDeque;
@@ -12,6 +12,7 @@ use crate::ServedDrive;
 use crate::image::Image;
 use crate::served::{Access, Connection, Ticket};
 use crate::simulated_drive::FinishedRequest;
+use crate::ublk::Copy;
 use crate::vhost_user::Transfer;
 
 /// The longest piece in which data move, in bytes. Shorter requests are read and written as a whole.
@@ -54,6 +55,8 @@ pub(crate) enum Work {
     Zero(Range<u64>),
     /// Data to move between a guest's memory and the image.
     Transfer(Transfer),
+    /// Data to move between the kernel and the image.
+    Copy(Copy),
 }
 
 impl Work {
@@ -72,6 +75,7 @@ impl Work {
                 range.is_empty()
             }
             Work::Transfer(transfer) => transfer.step(image, scratch)?,
+            Work::Copy(copy) => copy.step(image, scratch)?,
         };
         if is_done {
             *self = Work::None;
@@ -165,9 +169,9 @@ impl<R> Requests<R> {
         self.put(AtDrive { arrived, errno, finished: None, reply });
     }
 
-    /// Keeps a request whose data are moved by `transfer`: the first piece now, others later.
-    pub(crate) fn keep_transferring(&mut self, image: &Image, mut arrived: Arrived, transfer: Transfer, reply: R) {
-        arrived.work = Work::Transfer(transfer);
+    /// Keeps a request whose data are moved by `work`: the first piece now, others later.
+    pub(crate) fn keep_moving(&mut self, image: &Image, mut arrived: Arrived, work: Work, reply: R) {
+        arrived.work = work;
         let errno = errno(arrived.work.step(image, &mut self.scratch));
         if errno != 0 {
             arrived.work = Work::None;

@@ -170,7 +170,7 @@ pub enum Command {
     /// iocast replays that assignment. The result names the tightest limit and shows how much the VMs slow each other
     /// down. Exit code 3: limits are broken.
     Place(Place),
-    /// Serve a modelled drive over NBD: data at full speed, replies at the model's times
+    /// Serve a modelled drive over NBD, vhost-user or ublk: data at full speed, replies at the model's times
     ///
     /// iocast serves until it is stopped (SIGINT, SIGTERM); it then completes its log and prints how late replies were.
     Serve(Serve),

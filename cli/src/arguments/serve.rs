@@ -17,9 +17,9 @@ pub struct Serve {
     /// Image that holds the data: a file, a block device (with --allow-writes), or memory of this size
     #[arg(long, value_name = "FILE|memory:SIZE")]
     pub image: String,
-    /// Address at which clients connect (repeatable): over NBD at a Unix socket or a TCP port of this host, or over
-    /// vhost-user at a Unix socket whose clients open one export
-    #[arg(long, required = true, value_name = "unix:PATH|tcp:PORT|vhost-user:PATH[=EXPORT]")]
+    /// Address at which clients connect (repeatable): over NBD at a Unix socket or a TCP port of this host, over
+    /// vhost-user at a Unix socket whose clients open one export, or a block device of this host (ublk: /dev/ublkbN)
+    #[arg(long, required = true, value_name = "unix:PATH|tcp:PORT|vhost-user:PATH[=EXPORT]|ublk[:N][=EXPORT]")]
     pub listen: Vec<String>,
     /// With tcp:PORT, listen on this address instead of 127.0.0.1; beyond loopback it needs --listen-public
     #[arg(long, value_name = "ADDRESS")]

@@ -5,7 +5,7 @@ use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use ::serve::Limits;
+use ::serve::{Limits, UblkControl};
 use capture::block::{BACKENDS, BackendSetup, EventsNeeded, free_bytes};
 use capture::lab::{KvmAccess, LabError};
 use capture::programs::find;
@@ -115,6 +115,10 @@ fn backend(name: &str) -> Result<String, String> {
         Some(row) => (row.probe)(&setup).map(|()| "yes".to_owned()),
         None => Err(format!("there is no backend {name}")),
     }
+}
+
+pub fn ublk() -> Result<String, String> {
+    UblkControl::open().map(|_| "yes".to_owned()).map_err(|error| error.to_string())
 }
 
 pub fn tracefs() -> Result<String, String> {

@@ -93,6 +93,7 @@ pub const NEEDS: &[Need] = &[
         needed: &[CAPTURE_LAB_KVM],
         useful: &[CAPTURE_LAB, VALIDATE_GUEST, SERVE_CLIENTS],
     },
+    Need { name: "/dev/ublk-control", kind: Kind::Device(probes::ublk), needed: &[SERVE_UBLK], useful: &[] },
     Need { name: "/dev/nbd0", kind: Kind::Device(probes::nbd), needed: &[], useful: &[SERVE_CLIENTS] },
     Need {
         name: "memory",

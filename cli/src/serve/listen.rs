@@ -1,4 +1,4 @@
-//! The addresses at which the server listens: Unix sockets and TCP ports.
+//! The addresses at which the server listens: Unix sockets, TCP ports, and block devices of this host.
 
 use std::fs;
 use std::io::ErrorKind;
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileTypeExt;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-use ::serve::{Export, Listener};
+use ::serve::{Export, Listener, UblkControl};
 use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use crate::arguments::Serve;
@@ -22,6 +22,8 @@ pub enum Listen {
     Tcp(IpAddr, u16),
     /// With the export that clients open, if it is named.
     VhostUser(PathBuf, Option<String>),
+    /// A block device of this host, with its number and the name of its export.
+    Ublk(Option<u32>, Option<String>),
 }
 
 /// The addresses of a server, in the order given.
@@ -34,7 +36,7 @@ pub fn addresses(arguments: &Serve) -> Result<Vec<Listen>> {
     );
     for (index, listen) in listens.iter().enumerate() {
         ensure!(
-            listens[..index].iter().all(|other| other.place() != listen.place()),
+            listen.place().is_none() || listens[..index].iter().all(|other| other.place() != listen.place()),
             UsageError(format!("--listen {}: the address is given twice", arguments.listen[index]))
         );
     }
@@ -43,7 +45,10 @@ pub fn addresses(arguments: &Serve) -> Result<Vec<Listen>> {
 
 impl Listen {
     fn parse(text: &str, arguments: &Serve) -> Result<Listen> {
-        let wrong = || UsageError(format!("--listen {text}: expected unix:PATH, tcp:PORT or vhost-user:PATH[=EXPORT]"));
+        let wrong = || {
+            let forms = "unix:PATH, tcp:PORT, vhost-user:PATH[=EXPORT] or ublk[:N][=EXPORT]";
+            UsageError(format!("--listen {text}: expected {forms}"))
+        };
         if let Some(path) = text.strip_prefix("unix:") {
             return Ok(Listen::Unix(socket_path(text, path)?));
         }
@@ -54,6 +59,15 @@ impl Listen {
                 None => (rest, None),
             };
             return Ok(Listen::VhostUser(socket_path(text, path)?, export));
+        }
+        if let Some(rest) = text.strip_prefix("ublk") {
+            let (number, export) = match rest.split_once('=') {
+                Some((number, export)) => (number, Some(export.to_owned())),
+                None => (rest, None),
+            };
+            let parsed = number.strip_prefix(':').map(str::parse).transpose().map_err(|_| wrong())?;
+            ensure!(parsed.is_some() || number.is_empty(), wrong());
+            return Ok(Listen::Ublk(parsed, export));
         }
         let port = text.strip_prefix("tcp:").and_then(|port| port.parse().ok()).filter(|&port: &u16| port > 0);
         let address = arguments.listen_address.unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
@@ -67,34 +81,40 @@ impl Listen {
         Ok(Listen::Tcp(address, port.ok_or_else(wrong)?))
     }
 
-    /// The socket's path or the TCP port, which no two addresses share.
-    fn place(&self) -> (Option<&Path>, Option<u16>) {
+    /// What no two addresses share: the socket's path, the TCP port, or the block device. `None` if it is chosen later.
+    fn place(&self) -> Option<Place<'_>> {
         match self {
-            Listen::Unix(path) | Listen::VhostUser(path, _) => (Some(path), None),
-            Listen::Tcp(_, port) => (None, Some(*port)),
+            Listen::Unix(path) | Listen::VhostUser(path, _) => Some(Place::Socket(path)),
+            Listen::Tcp(_, port) => Some(Place::Port(*port)),
+            Listen::Ublk(number, _) => number.map(Place::BlockDevice),
         }
     }
 
-    /// The export that clients over vhost-user open, by its index; there is one unnamed export if `names` has none. `None`
-    /// over NBD, where clients name one.
+    /// The export that clients open, by its index; there is one unnamed export if `names` has none. `None` over NBD,
+    /// where clients name one.
     ///
     /// # Errors
     /// No export has that name, or several exist and none is named.
     pub fn export(&self, names: &[&str]) -> Result<Option<usize>> {
-        let Listen::VhostUser(path, name) = self else { return Ok(None) };
-        let (path, known) = (path.display(), names.join(", "));
+        let (address, name) = match self {
+            Listen::VhostUser(path, name) => (format!("vhost-user:{}", path.display()), name),
+            Listen::Ublk(Some(number), name) => (format!("ublk:{number}"), name),
+            Listen::Ublk(None, name) => ("ublk".to_owned(), name),
+            Listen::Unix(_) | Listen::Tcp(..) => return Ok(None),
+        };
+        let known = names.join(", ");
         match (name, names) {
             (None, [] | [_]) => Ok(Some(0)),
             (None, _) => bail!(UsageError(format!(
-                "--listen vhost-user:{path}: several exports exist; name one as vhost-user:{path}=EXPORT, of {known}"
+                "--listen {address}: several exports exist; name one as {address}=EXPORT, of {known}"
             ))),
             (Some(name), []) => bail!(UsageError(format!(
-                "--listen vhost-user:{path}={name}: there are no exports; add --export {name}@START:SIZE, or leave out \
+                "--listen {address}={name}: there are no exports; add --export {name}@START:SIZE, or leave out \
                  ={name} to serve the whole image"
             ))),
             (Some(name), _) => match names.iter().position(|known| known == name) {
                 None => bail!(UsageError(format!(
-                    "--listen vhost-user:{path}={name}: there is no export {name}; the exports are {known}"
+                    "--listen {address}={name}: there is no export {name}; the exports are {known}"
                 ))),
                 index => Ok(index),
             },
@@ -102,7 +122,7 @@ impl Listen {
     }
 
     /// Takes the address, before anything is created that a second server would have to remove. A Unix socket appears
-    /// only with [`Address::listen`], so that its existence means that clients are served.
+    /// only with [`Address::open`], so that its existence means that clients are served.
     pub fn take(&self) -> Result<Address> {
         match self {
             Listen::Unix(path) | Listen::VhostUser(path, _) => {
@@ -120,29 +140,35 @@ impl Listen {
                 })?;
                 Ok(Address::Tcp(Some(listener)))
             }
+            Listen::Ublk(number, _) => Ok(Address::Ublk(Some(UblkControl::open().context("--listen ublk")?), *number)),
         }
     }
 
     /// How clients open the exports: a line for each that is at this address. `export` is that of [`Listen::export`].
+    /// A block device has none until it is made.
     pub fn places(&self, export: Option<usize>, exports: &[Export]) -> Vec<String> {
-        let line = |export: &Export| format!("{} ({} bytes)", self.uri(&export.name), export.length.bytes());
-        match export {
-            Some(index) => vec![line(&exports[index])],
-            None => exports.iter().map(line).collect(),
-        }
+        let here = |index: &usize| export.is_none_or(|export| export == *index);
+        let line = |index: usize| Some(place(&self.uri(&exports[index].name)?, &exports[index]));
+        (0..exports.len()).filter(here).filter_map(line).collect()
     }
 
     /// The URI by which NBD clients open an export (NBD URI specification). Over vhost-user, where there is none, the
-    /// address in full.
-    fn uri(&self, export: &str) -> String {
-        match self {
+    /// address in full. `None` of a block device.
+    fn uri(&self, export: &str) -> Option<String> {
+        Some(match self {
             Listen::Unix(path) => format!("nbd+unix:///{export}?socket={}", path.display()),
             Listen::VhostUser(path, _) if export.is_empty() => format!("vhost-user:{}", path.display()),
             Listen::VhostUser(path, _) => format!("vhost-user:{}={export}", path.display()),
             Listen::Tcp(IpAddr::V6(address), port) => format!("nbd://[{address}]:{port}/{export}"),
             Listen::Tcp(address, port) => format!("nbd://{address}:{port}/{export}"),
-        }
+            Listen::Ublk(..) => return None,
+        })
     }
+}
+
+/// The line that says where clients find an export.
+pub fn place(at: &str, export: &Export) -> String {
+    format!("{at} ({} bytes)", export.length.bytes())
 }
 
 /// The absolute path of a socket in `text`.
@@ -159,15 +185,32 @@ fn socket_path(text: &str, path: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// What no two addresses share.
+#[derive(PartialEq)]
+enum Place<'a> {
+    Socket(&'a Path),
+    Port(u16),
+    BlockDevice(u32),
+}
+
+/// What the server is given of an address.
+pub enum Opened {
+    Listener(Listener),
+    /// A block device to make, with its number if it is given.
+    BlockDevice(UblkControl, Option<u32>),
+}
+
 /// An address that this server has. Dropping it removes a Unix socket's file.
 pub enum Address {
     Unix { path: PathBuf, is_bound: bool },
     Tcp(Option<Listener>),
+    Ublk(Option<UblkControl>, Option<u32>),
 }
 
 impl Address {
     /// The listener, once. Over vhost-user its clients open the export with the index `export`.
-    pub fn listen(&mut self, export: Option<usize>) -> Result<Listener> {
+    pub fn open(&mut self, export: Option<usize>) -> Result<Opened> {
+        let twice = "the server has its listener already";
         match self {
             Address::Unix { path, is_bound } => {
                 let bound = match export {
@@ -176,9 +219,12 @@ impl Address {
                 };
                 let listener = bound.with_context(|| format!("cannot listen on {}", path.display()))?;
                 *is_bound = true;
-                Ok(listener)
+                Ok(Opened::Listener(listener))
             }
-            Address::Tcp(listener) => listener.take().context("the server has its listener already"),
+            Address::Tcp(listener) => listener.take().map(Opened::Listener).context(twice),
+            Address::Ublk(control, number) => {
+                control.take().map(|control| Opened::BlockDevice(control, *number)).context(twice)
+            }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! `iocast serve`: a modelled drive for real clients, over NBD and vhost-user.
+//! `iocast serve`: a modelled drive for real clients, over NBD, vhost-user and ublk.
 
 mod listen;
 mod statistics;
@@ -9,9 +9,7 @@ use std::path::Path;
 use std::thread;
 use std::time::Duration;
 
-use ::serve::{
-    Checked, Description, Export, ImagePlacement, ImageSource, Limits, Listener, ServedDrive, Server, VmBy, urgency,
-};
+use ::serve::{Checked, Description, Export, ImagePlacement, ImageSource, Limits, ServedDrive, Server, VmBy, urgency};
 use anyhow::{Context, Result, bail, ensure};
 use indicatif::ProgressBar;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
@@ -25,7 +23,7 @@ use crate::error::UsageError;
 use crate::needs::{self, uses};
 use crate::output;
 use crate::output_format::OutputFormat;
-use listen::{Address, addresses};
+use listen::{Address, Listen, Opened, addresses, place};
 use statistics::{STANDARD_OUTPUT, Statistics};
 
 pub fn run(arguments: &Serve) -> Result<()> {
@@ -37,7 +35,7 @@ pub fn run(arguments: &Serve) -> Result<()> {
     {
         check_new(file, option, arguments.force)?;
     }
-    check_host(arguments, &description.image)?;
+    check_host(arguments, &listens, &description.image)?;
     let exports = description.exports.iter().map(|export| export.name.as_str()).collect::<Vec<&str>>();
     // Before an image is created for a server that cannot start.
     let addresses = listens.iter().map(|listen| Ok((listen.take()?, listen.export(&exports)?)));
@@ -46,7 +44,7 @@ pub fn run(arguments: &Serve) -> Result<()> {
     let places = listens.iter().zip(&addresses).flat_map(|(listen, (_, at))| listen.places(*at, checked.exports()));
     let lines = [vec![banner(&description, &checked)], places.collect()].concat();
     let mut statistics = arguments.statistics.as_deref().map(Statistics::begin).transpose()?;
-    let report = serve(checked, addresses, arguments, &lines, statistics.as_mut())?;
+    let report = serve(checked, addresses, arguments, lines, statistics.as_mut())?;
 
     if let Some(path) = &arguments.report {
         let mut text = serde_json::to_string_pretty(&report)?;
@@ -72,10 +70,10 @@ pub fn run(arguments: &Serve) -> Result<()> {
 }
 
 /// Checks what the server needs of this host, and warns of an image that may grow beyond memory or disk.
-fn check_host(arguments: &Serve, image: &ImageSource) -> Result<()> {
-    if arguments.urgency == Some(Urgency::Realtime) {
-        needs::check(&[uses::SERVE_REALTIME])?;
-    }
+fn check_host(arguments: &Serve, listens: &[Listen], image: &ImageSource) -> Result<()> {
+    let realtime = (arguments.urgency == Some(Urgency::Realtime)).then_some(uses::SERVE_REALTIME);
+    let ublk = listens.iter().any(|listen| matches!(listen, Listen::Ublk(..))).then_some(uses::SERVE_UBLK);
+    needs::check(&realtime.into_iter().chain(ublk).collect::<Vec<uses::Use>>())?;
     let doubt = match (image, arguments.create) {
         (ImageSource::Memory(length), _) => needs::memory_doubt("the image", length.bytes()),
         (ImageSource::Path(path), Some(length)) => needs::space_doubt("the image", path, length.bytes()),
@@ -139,15 +137,24 @@ fn serve(
     checked: Checked,
     mut addresses: Vec<(Address, Option<usize>)>,
     arguments: &Serve,
-    banner: &[String],
+    mut lines: Vec<String>,
     statistics: Option<&mut Statistics>,
 ) -> Result<Serving> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP]).context("cannot watch for interrupts")?;
     let drive = ServedDrive::begin(checked)?;
     let limits = Limits { requests: arguments.threads, ..Limits::default() };
-    let listeners = addresses.iter_mut().map(|(address, export)| address.listen(*export));
-    let listeners = listeners.collect::<Result<Vec<Listener>>>()?;
+    let (mut listeners, mut block_devices) = (Vec::new(), Vec::new());
+    for (address, export) in &mut addresses {
+        match address.open(*export)? {
+            Opened::Listener(listener) => listeners.push(listener),
+            Opened::BlockDevice(control, number) => block_devices.push((control, number, export.unwrap_or(0))),
+        }
+    }
     let mut server = Server::new(drive, listeners, limits).context("cannot serve")?;
+    for (control, number, export) in block_devices {
+        let path = server.add_block_device(control, number, export).context("--listen ublk")?;
+        lines.push(place(&path.display().to_string(), &server.exports()[export]));
+    }
     let (stopper, handle) = (server.stopper(), signals.handle());
     let stop = thread::spawn(move || {
         for _ in signals.forever() {
@@ -163,7 +170,7 @@ fn serve(
     if let Some(note) = urgency::take(asked).context("--urgency")? {
         eprintln!("iocast: note: {note}");
     }
-    banner.iter().for_each(|line| eprintln!("iocast: serving {line}"));
+    lines.iter().for_each(|line| eprintln!("iocast: serving {line}"));
     let served = run_server(&mut server, statistics);
     drop(addresses);
     handle.close();

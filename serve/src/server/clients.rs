@@ -82,6 +82,8 @@ impl Server {
     pub(super) fn advance(&mut self, token: u64, is_readable: bool) {
         if self.frontends.contains_key(&token) {
             self.advance_frontend(token, is_readable);
+        } else if self.block_devices.contains_key(&token) {
+            self.advance_block_device(token);
         } else {
             self.advance_client(token, is_readable);
         }

@@ -1,10 +1,11 @@
 //! The server: one loop in one thread. It waits for sockets, for announced requests, for the drive's next event and for
 //! deadlines, and lets each make a step. No request costs a thread or a wake-up of another one.
 //!
-//! Clients of both protocols share the drive. Everything that a client can make the server hold is bounded: handshakes
+//! All clients share the drive. Everything that a client can make the server hold is bounded: handshakes
 //! and their time, connections, outstanding requests of a connection, and the bytes of each. Data move in pieces, with
 //! due completions between them, so that no client's long request makes others late.
 
+mod block_devices;
 mod clients;
 mod limits;
 mod listener;
@@ -29,6 +30,7 @@ use crate::nbd::handshake::{Offer, Offers, flags};
 use crate::nbd::transmission::NbdError;
 use crate::nbd::{Client, ReplyData};
 use crate::requests::{Ended, PIECE_BYTES, Requests};
+use crate::ublk::{self, BlockDevice};
 use crate::vhost_user::{Answer, Frontend, QUEUES_MAX};
 use limits::within_file_limit;
 
@@ -57,6 +59,7 @@ pub(crate) struct Reply {
 enum ReplyTo {
     Nbd { cookie: u64, data: ReplyData },
     VhostUser(Answer),
+    BlockDevice(ublk::Answer),
 }
 
 impl Reply {
@@ -66,6 +69,10 @@ impl Reply {
 
     pub(crate) fn vhost_user(client: u64, answer: Answer) -> Reply {
         Reply { client, to: ReplyTo::VhostUser(answer) }
+    }
+
+    pub(crate) fn block_device(client: u64, answer: ublk::Answer) -> Reply {
+        Reply { client, to: ReplyTo::BlockDevice(answer) }
     }
 }
 
@@ -78,6 +85,12 @@ pub struct Server {
     clients: HashMap<u64, Box<Client>>,
     /// The clients over vhost-user.
     frontends: HashMap<u64, Box<Frontend>>,
+    /// The block devices of this host.
+    pub(super) block_devices: HashMap<u64, Box<BlockDevice>>,
+    /// Whether the server ends as soon as they have.
+    is_ending: bool,
+    /// Why one of them cannot be served.
+    failure: Option<io::Error>,
     /// Requests at the drive of clients that have gone. Such a client still counts as a connection, so that nobody
     /// fills the drive's queue by coming and going.
     departed: HashMap<u64, u32>,
@@ -140,6 +153,9 @@ impl Server {
             drive,
             clients: HashMap::new(),
             frontends: HashMap::new(),
+            block_devices: HashMap::new(),
+            is_ending: false,
+            failure: None,
             departed: HashMap::new(),
             handshakes: BTreeMap::new(),
             next_client: FIRST_LISTENER + listeners.len() as u64,
@@ -169,6 +185,7 @@ impl Server {
     pub fn run(&mut self, mut status: Option<&mut dyn FnMut(&Serving)>) -> io::Result<()> {
         let mut status_at = status.is_some().then(|| monotonic().saturating_add(STATUS_INTERVAL));
         let mut events = Vec::with_capacity(EVENTS_MAX);
+        self.start_block_devices()?;
         loop {
             self.complete_due();
             self.requests.work(&mut self.drive, &mut self.ended);
@@ -190,10 +207,12 @@ impl Server {
             self.wait(&mut events, status_at)?;
             for event in events.drain(..) {
                 match event.data.u64() >> TOKEN_SHIFT {
-                    STOP => {
+                    // A second stop waits for no block device.
+                    STOP if self.is_ending || !self.stop_block_devices()? => {
                         self.shut_down();
                         return Ok(());
                     }
+                    STOP => {}
                     TIMER => self.armed = None,
                     token if token < self.first_client() => self.accept((token - FIRST_LISTENER) as usize)?,
                     client => {
@@ -201,6 +220,13 @@ impl Server {
                         self.complete_due();
                     }
                 }
+            }
+            if let Some(failure) = self.failure.take() {
+                return Err(failure);
+            }
+            if self.is_ending && self.block_devices.is_empty() {
+                self.shut_down();
+                return Ok(());
             }
         }
     }
@@ -214,6 +240,11 @@ impl Server {
             epoll::modify(&self.epoll, listener, event_data(token), interest)?;
         }
         Ok(())
+    }
+
+    /// The drive's exports.
+    pub fn exports(&self) -> &[crate::Export] {
+        self.drive.exports()
     }
 
     /// The drive, after serving has ended.
@@ -278,6 +309,9 @@ impl Server {
                 ReplyTo::VhostUser(answer) => {
                     self.frontends.get_mut(&client).map(|frontend| frontend.request_ended(answer, errno)).is_some()
                 }
+                ReplyTo::BlockDevice(answer) => {
+                    self.block_devices.get_mut(&client).map(|device| device.answer(answer, errno)).is_some()
+                }
             };
             if !is_here {
                 self.departed_request_ended(client);
@@ -319,6 +353,7 @@ impl Server {
             self.end_client(token);
         }
         self.frontends.clear();
+        self.block_devices.clear();
     }
 }
 

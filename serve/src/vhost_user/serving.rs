@@ -11,7 +11,7 @@ use super::frontend::{Frontend, lock};
 use super::memory::Memory;
 use super::ring::Answer;
 use super::transfer::{Direction, Segment, Transfer};
-use crate::requests::{self, Command};
+use crate::requests::{self, Command, Work};
 use crate::server::{Reply, Server};
 
 /// The most requests that one client's turn takes.
@@ -113,7 +113,7 @@ impl Server {
         };
         let at = self.drive.in_image(connection, offset);
         let transfer = Transfer::new(Arc::clone(memory), direction, data, at);
-        self.requests.keep_transferring(self.drive.image(), arrived, transfer, reply);
+        self.requests.keep_moving(self.drive.image(), arrived, Work::Transfer(transfer), reply);
         true
     }
 }
