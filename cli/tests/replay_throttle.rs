@@ -57,9 +57,13 @@ fn k_is_looked_for_in_runs_of_their_own() {
     let (trace, disk) = (scratch.trace("reads.csv", reads()), scratch.str("disk"));
     let figures = throttled(&trace, &disk, CHEETAH, &["--k", "find", "--pacing", "asap=1"])["live"]["throttle"].clone();
     let searches = figures["searches"].as_array().unwrap();
-    assert!((1..=10).contains(&searches.len()), "{searches:?}");
+    assert!((1..=12).contains(&searches.len()), "{searches:?}");
     assert!(searches.iter().all(|search| search["completions"] == 50 && search["k"].as_f64().unwrap() >= 1.0));
-    assert_eq!((&figures["rule"], &figures["k"]), (&"found".into(), &searches.last().unwrap()["k"]));
+    assert_eq!(figures["rule"], "found");
+    let k = |figures: &Value| figures["k"].as_f64().unwrap();
+    assert!(k(&figures) >= k(searches.last().unwrap()), "{figures}");
+    // Unless it was looked for as often as may be, the k that was found is kept.
+    assert!(figures["late_completions"] == 0 || searches.len() == 12, "{figures}");
     let figures = throttled(&trace, &disk, CHEETAH, &["--k", "dynamic"])["live"]["throttle"].clone();
     assert_eq!((&figures["rule"], &figures["searches"]), (&"dynamic".into(), &Value::Array(Vec::new())));
     assert!(figures["k"].as_f64().unwrap() >= 1.0);

@@ -14,7 +14,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64};
 
 use anyhow::{Context, Result, bail, ensure};
 use replay::live::{
-    DeviceDrive, End, LONGEST_REQUEST, LiveDrive, LiveEnded, LiveEngine, MonotonicClock, broken_by_throttle,
+    DeviceDrive, End, LONGEST_REQUEST, LiveDevice, LiveDrive, LiveEnded, LiveEngine, MonotonicClock, Throttled,
+    broken_by_throttle,
 };
 use replay::metrics::Class;
 use replay::observer::Completed;
@@ -103,7 +104,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let plan = Plan { arguments, vms, options: reading, window, scheduler, throttling, stop: Arc::clone(&stop) };
     let survey = plan.survey(&opened)?;
-    let output = arguments.output.as_deref().map(|path| RunTrace::begin(path, plan.names())).transpose()?;
+    let output = plan.begin_output()?;
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
     }
@@ -193,27 +194,42 @@ impl Plan<'_> {
         Ok(Survey { requests, left_out, capacity: opened.device.capacity() })
     }
 
+    /// Begins the trace of the replay, if one is wanted.
+    fn begin_output(&self) -> Result<Option<RunTrace>> {
+        self.arguments.output.as_deref().map(|path| RunTrace::begin(path, self.names())).transpose()
+    }
+
     /// Replays on the device, or on what the throttle makes of it.
-    fn measure(&self, survey: &Survey, opened: Opened, mut output: Option<RunTrace>) -> Result<Measured> {
+    fn measure(&self, survey: &Survey, opened: Opened, output: Option<RunTrace>) -> Result<Measured> {
         let mut about = About::of(&opened);
         let Some(throttling) = &self.throttling else {
             let (_, ended) = self.replay("replaying", survey, DeviceDrive::new(opened.device), output)?.split();
             return Ok(Measured { ended, about, throttle: None, broken_by_throttle: None });
         };
-        let mut first = Some(opened);
+        let (mut first, mut output) = (Some(opened), Some(output));
         let open = || {
             let opened = first.take().map_or_else(|| Opened::new(&self.arguments.into()), Ok)?;
             about = About::of(&opened);
             Ok(opened.device)
         };
-        let found = throttling.measure(open, |drive, is_measured| {
-            let (verb, output) = if is_measured { ("replaying", output.take()) } else { ("looking for k", None) };
+        let run = |drive: Throttled<'_, Box<dyn LiveDevice>>, is_measured: bool| {
+            let (verb, output) = if is_measured {
+                // A replay that is made again writes its trace anew.
+                ("replaying", output.take().map_or_else(|| self.begin_output(), Ok)?)
+            } else {
+                ("looking for k", None)
+            };
             let (drive, ended) = self.replay(verb, survey, drive, output)?.split();
             if !is_measured {
                 self.complete(ended.end)?;
             }
             Ok((ended, [drive.all(), drive.stable()]))
-        })?;
+        };
+        let gives_up = |(ended, _): &mut (Ended, _)| {
+            let output = ended.observer.1.0.take_if(|_| ended.end == End::Complete);
+            output.map_or(Ok(()), RunTrace::give_up).map(|()| ended.end == End::Complete)
+        };
+        let found = throttling.measure(open, run, gives_up)?;
         let (ended, times) = found.measured;
         let throttle = Some(throttling.figures(&found.report, &found.searches, times));
         Ok(Measured { ended, about, throttle, broken_by_throttle: broken_by_throttle(&found.report) })

@@ -59,6 +59,15 @@ impl RunTrace {
         Ok(())
     }
 
+    /// Ends the trace of a replay that is made again. The next one replaces it.
+    ///
+    /// # Errors
+    /// As [`RunTrace::finish`].
+    pub fn give_up(self) -> Result<()> {
+        let meta = TraceMeta::new(self.format, Layer::GuestQueue, CLOCK);
+        self.finish(meta)
+    }
+
     fn slot(&mut self, id: RequestId) -> &mut Slot {
         if id.index() >= self.slots.len() {
             self.slots.resize(id.index() + 1, Slot::default());

@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::{Context, Result, ensure};
 use drive_models::Throttle;
 use drive_models::throttle::{FoundScale, Procedure, Report, ThrottleScale, ThrottleSettings, find_k};
-use replay::live::{DeviceDrive, LiveDevice, ServiceTimes, Throttled};
+use replay::live::{DeviceDrive, LiveDevice, ServiceTimes, Throttled, broken_by_throttle};
 use traces::results::live::{ThrottleFigures, ThrottleSearch, ThrottledService};
 use traces::spec::Spec;
 
@@ -16,7 +16,9 @@ const MODEL: &str = "linear";
 
 /// How fast a k that is looked for rises with a late completion, and the most runs that look for it. Devices pause now
 /// and then for many times their usual service time, which takes more steps than the throttle's defaults have.
-const FIND: (&str, u32) = ("k=1,k_min=1,raise=1.25", 10);
+const FIND: (&str, u32) = ("k=1,k_min=1,raise=1.25", 6);
+/// The most runs before the one that counts: those that look for k, and those in which it was too small.
+const BEFORE_MAX: usize = 12;
 
 /// How k comes about.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -106,14 +108,16 @@ impl Throttling {
     }
 
     /// Lets `run` replay on the device of `open`: once, or several times if k is to be found. `run` is told whether the
-    /// run is the measured one.
+    /// run is the measured one. If too many of its completions are late with a found k, it is made again with a larger
+    /// one, if `gives_up` lets go of it.
     ///
     /// # Errors
-    /// The first of `open` and `run`.
+    /// The first of `open`, `run` and `gives_up`.
     pub fn measure<T>(
         &self,
         mut open: impl FnMut() -> Result<Box<dyn LiveDevice>>,
         mut run: impl FnMut(Throttled<'_, Box<dyn LiveDevice>>, bool) -> Result<T>,
+        mut gives_up: impl FnMut(&mut T) -> Result<bool>,
     ) -> Result<FoundScale<T>> {
         let mut disk = || open().map(DeviceDrive::new);
         if self.rule == KRule::Dynamic {
@@ -123,11 +127,23 @@ impl Throttling {
             return Ok(FoundScale { k: report.k, searches: Vec::new(), measured, report });
         }
         let runs = if self.rule == KRule::Find { FIND.1 } else { 0 };
-        let run = |throttle: &mut ThrottledDevice| {
+        let mut run = |throttle: &mut ThrottledDevice| {
             let is_measured = !throttle.settings().dynamic;
             run(Throttled::new(throttle), is_measured)
         };
-        find_k(&self.settings, Procedure { runs, ..Procedure::default() }, disk, run)
+        let mut found = find_k(&self.settings, Procedure { runs, ..Procedure::default() }, &mut disk, &mut run)?;
+        while self.rule == KRule::Find
+            && found.searches.len() < BEFORE_MAX
+            && broken_by_throttle(&found.report).is_some()
+            && gives_up(&mut found.measured)?
+        {
+            let FoundScale { k, mut searches, report, .. } = found;
+            searches.push(report);
+            let larger = self.settings.raised_from(k);
+            let again = find_k(&larger, Procedure { runs: 0, ..Procedure::default() }, &mut disk, &mut run)?;
+            found = FoundScale { searches, ..again };
+        }
+        Ok(found)
     }
 
     /// The figures of a measured replay, and of the searches before it.

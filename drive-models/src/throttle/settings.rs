@@ -122,6 +122,12 @@ impl ThrottleSettings {
         ThrottleSettings { k, dynamic: true, ..self.clone() }
     }
 
+    /// The same with a k that stays a step above `k`, where a late completion would raise a dynamic k to.
+    #[must_use]
+    pub fn raised_from(&self, k: ThrottleScale) -> ThrottleSettings {
+        self.fixed_at(k.raised(self.rules.raise).min(self.rules.largest))
+    }
+
     /// The same with a k that stays `k`.
     #[must_use]
     pub fn fixed_at(&self, k: ThrottleScale) -> ThrottleSettings {
