@@ -14,6 +14,7 @@ mod calibrate;
 mod capture;
 mod compare;
 mod convert;
+mod diff;
 mod doctor;
 mod error;
 mod files;
@@ -53,6 +54,7 @@ fn main() -> ExitCode {
         Command::Compare(arguments) => compare::run(&arguments),
         Command::Completions(arguments) => shell::completions(&arguments),
         Command::Convert(arguments) => convert::run(&arguments),
+        Command::Diff(arguments) => diff::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
         Command::List(arguments) => list::run(&arguments),
         Command::Man(arguments) => shell::man(&arguments),

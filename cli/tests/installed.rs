@@ -150,6 +150,10 @@ fn forecasts_and_traces(installed: &mut Installed) {
         &["--workload", "kim2015-dd", "--drive", "sata-500", "--end", "1s", "--schedulers", "fifo"],
         &[],
     );
+    let result = r#"{"schema_version": 1, "runs": [{"scheduler": {"name": "none"}, "iops": 99.0}]}"#;
+    installed.write("before.json", result);
+    installed.write("after.json", &result.replace("99", "100"));
+    installed.runs("diff", &["before.json", "after.json", "--threshold", "2%"], &[]);
     installed.runs("predict", &["mail.parquet", "web.parquet", "--predictors", "casale"], &[]);
     installed.write("placement.toml", PLACEMENT);
     installed.runs("place", &["placement.toml"], &[]);

@@ -25,6 +25,17 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["diff"],
+        [
+            ("What a change of a scheduler did", "iocast diff before.json after.json"),
+            (
+                "For a pull request: nothing may change by more than 2 %",
+                "iocast diff before.json after.json --threshold 2% --output-format markdown",
+            ),
+            ("Thresholds by figure", "iocast diff before.json after.json --threshold limits.toml"),
+        ],
+    ),
+    (
         &["convert"],
         [
             ("A capture of blktrace as one small file", "iocast convert web web.parquet"),

@@ -4,6 +4,7 @@ mod calibrate;
 pub mod capture;
 mod compare;
 mod convert;
+mod diff;
 mod doctor;
 mod examples;
 mod list;
@@ -35,6 +36,7 @@ pub use calibrate::{Calibrate, CalibratePredictor, CalibrateQpn, DriveCache};
 pub use capture::{Capture, DigestsArgument, Engine, Iscsi, Lab, Scrub};
 pub use compare::Compare;
 pub use convert::Convert;
+pub use diff::Diff;
 pub use doctor::Doctor;
 pub use list::{List, ListWhat};
 pub use pacing::{FreePacing, MapArgument, Pacing};
@@ -148,6 +150,16 @@ pub enum Command {
     Stat(Stat),
     /// Replay traces or run simulated guests under several schedulers, and compare the results
     Compare(Compare),
+    /// Show what changed between two results of compare, predict, stat or reproduce
+    ///
+    /// Every figure of the earlier result stands beside that of the later one. The results must be of the same
+    /// subcommand and of the same traces, by their checksums; options and drives that differ are listed. Exit code 3: a
+    /// figure changed by more than --threshold.
+    ///
+    /// A file for --threshold has a `default` and any number of tables [[figures]] with a `figure` and a `threshold`. A
+    /// figure is the end of a place in the result, as the table shows it; a star stands for any text; the last that fits
+    /// holds.
+    Diff(Diff),
     /// Replay traces on a real device or file, and report how faithful the replay was
     ///
     /// Requests go past the page cache (O_DIRECT, io_uring). Nothing but reads is sent without --allow-writes. A device
