@@ -79,6 +79,17 @@ fn a_figure_past_its_threshold_is_named_and_ends_with_code_3() {
     assert!((changed[0]["change"].as_f64().unwrap() - 0.04).abs() < 1e-9);
     let said = stdout(&["diff", &old, &new]);
     assert!(said.contains("read.response_time.mean_ns") && said.contains("+4.00 %"), "{said}");
+    // What has no share of change: a figure that has vanished, one that was zero, another text.
+    for (place, before, after) in [
+        ("/runs/1/read/iops", Value::from(9.5), Value::Null),
+        ("/runs/1/read/iops", 0.into(), 9.5.into()),
+        ("/runs/1/status", "comparable".into(), "overloaded".into()),
+    ] {
+        let before = results.changed("before.json", &old, &[(place, before)]);
+        let after = results.changed("after.json", &old, &[(place, after)]);
+        assert_eq!(code(&["diff", &before, &after, "--threshold", "900%"]), 3, "{place}");
+        assert_eq!(code(&["diff", &before, &after]), 0, "{place}");
+    }
     // Thresholds by figure: the last that fits holds.
     let file = |text: &str| results.write("limits.toml", text);
     let strict = file("default = \"1%\"");

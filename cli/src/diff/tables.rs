@@ -117,7 +117,9 @@ fn shown(place: &str, side: &Side) -> String {
     let of_percentiles = place.contains("percentiles_ns");
     match side {
         Side::Absent => ABSENT.to_owned(),
-        Side::Number(number) if place.ends_with("_ns") || of_percentiles => span(*number),
+        Side::Number(number) if place.ends_with("_ns") || of_percentiles => {
+            format!("{}{}", if *number < 0.0 { "-" } else { "" }, span(number.abs()))
+        }
         Side::Number(number) if place.ends_with("bytes") && *number >= 0.0 => data(*number as u64),
         Side::Number(number) => three_digits(*number),
         Side::Text(text) if text.chars().count() > TEXT_MAX => {
