@@ -116,6 +116,10 @@ fn a_scheduler_stands_beside_itself_with_other_tunables_and_runs_may_come_and_go
     // A run that is missing is a miss if anything is bound, a new one is not.
     let more = results.compare("more.json", &sample("web.parquet"), "none,deadline,cats");
     assert_eq!(json(&["diff", &old, &more])["added"][0], "runs[cats, cheetah-15k4]");
+    assert_eq!(json(&["diff", &old, &more])["changed"], Value::Array(Vec::new()));
+    let appeared = results.changed("appeared.json", &old, &[("/runs/0/read", serde_json::json!({}))]);
+    assert_eq!(code(&["diff", &appeared, &old, "--threshold", "0%"]), 0);
+    assert_eq!(code(&["diff", &old, &appeared, "--threshold", "0%"]), 3);
     let bound = ["--threshold", "50%"];
     assert_eq!(code(&[&["diff", &more, &old][..], &bound].concat()), 3);
     assert_eq!(json(&["diff", &more, &old])["missing"][0], "runs[cats, cheetah-15k4]");
