@@ -1,6 +1,6 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
 .PHONY: demo install uninstall test test-full test-shared tools lint unit live doc scenarios peers fuzz bench \
-  bench-schedulers lateness punctuality mutants deny advisories samples digests
+  bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
 demo:
@@ -100,6 +100,17 @@ ARGS ?=
 digests:
 	$(if $(filter target/release/iocast,$(IOCAST)),cargo build --release --quiet --package cli)
 	cargo run --release --quiet --package benches --example digests -- $(IOCAST) $(ARGS)
+
+# The same digests on another processor, in ten minutes: all but the rows of `validate` and `reproduce`. Needs rustup, and
+# Debian's gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user.
+AARCH64 := aarch64-linux-gnu-gcc
+digests-aarch64:
+	rustup target add aarch64-unknown-linux-gnu
+	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$(AARCH64) CC_aarch64_unknown_linux_gnu=$(AARCH64) \
+	  cargo build --profile long --quiet --package cli --target aarch64-unknown-linux-gnu
+	cargo build --profile long --quiet --package benches --example digests
+	set -e; for rows in list stat convert compare predict place; do \
+	  target/long/examples/digests benches/examples/digests/aarch64.sh --only "$$rows "; done
 
 # The same generated capture through blkparse, btt, fio-btrace2fio and us, side by side. EVENTS=10000000
 # takes about a minute and 2.5 GB of temporary files.
