@@ -76,8 +76,8 @@ pub(super) fn io_command(tag: u16, result: i32) -> [u8; COMMAND_BYTES] {
 }
 
 /// `struct ublksrv_ctrl_dev_info` of a device with one queue.
-pub(super) fn info(number: u32, depth: u16) -> [u8; INFO_BYTES] {
-    let mut info = [0; INFO_BYTES];
+pub(super) fn info(number: u32, depth: u16) -> Vec<u8> {
+    let mut info = vec![0; INFO_BYTES];
     info[..2].copy_from_slice(&1u16.to_ne_bytes());
     info[2..4].copy_from_slice(&depth.to_ne_bytes());
     info[8..12].copy_from_slice(&REQUEST_BYTES_MAX.to_ne_bytes());
@@ -87,7 +87,7 @@ pub(super) fn info(number: u32, depth: u16) -> [u8; INFO_BYTES] {
 }
 
 /// Of a device's information: its state, its number, and whether the kernel copies no data by itself.
-pub(super) fn informed(info: &[u8; INFO_BYTES]) -> (u16, u32, bool) {
+pub(super) fn informed(info: &[u8]) -> (u16, u32, bool) {
     let state = u16::from_ne_bytes([info[4], info[5]]);
     let number = u32::from_ne_bytes([info[12], info[13], info[14], info[15]]);
     let mut flags = [0; 8];

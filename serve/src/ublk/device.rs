@@ -108,8 +108,8 @@ impl BlockDevice {
             delete_if_dead(&mut ring, &control.0, number)?;
         }
         let asked = number.unwrap_or(ANY_DEVICE);
-        let mut info = abi::info(asked, depth);
-        ring.control(&control.0, control::ADD, asked, &mut info).map_err(|error| match error.kind() {
+        let added = ring.control(&control.0, control::ADD, asked, abi::info(asked, depth));
+        let info = added.map_err(|error| match error.kind() {
             io::ErrorKind::AlreadyExists => io::Error::other(format!("/dev/ublkb{asked} is served or open already")),
             _ => error,
         })?;
@@ -127,9 +127,10 @@ impl BlockDevice {
         if !copies {
             return Err(io::Error::other("its driver ublk_drv does not let a server copy data, as since Linux 6.5"));
         }
-        let mut parameters = abi::parameters(shape.sectors, shape.is_rotational, shape.discards);
-        let (ring, control) = (device.ring.as_mut(), &device.control.0);
-        ring.map_or(Ok(()), |ring| ring.control(control, control::SET_PARAMETERS, number, &mut parameters))?;
+        let parameters = abi::parameters(shape.sectors, shape.is_rotational, shape.discards);
+        if let Some(ring) = &mut device.ring {
+            ring.control(&device.control.0, control::SET_PARAMETERS, number, parameters)?;
+        }
         Ok(device)
     }
 
@@ -223,8 +224,8 @@ impl Drop for BlockDevice {
 
 /// Deletes the device with this number if its server has gone.
 fn delete_if_dead(ring: &mut Ring, control: &File, number: u32) -> io::Result<()> {
-    let mut info = [0; INFO_BYTES];
-    if ring.control(control, control::INFO, number, &mut info).is_ok() && abi::informed(&info).0 == abi::DEAD {
+    let info = ring.control(control, control::INFO, number, vec![0; INFO_BYTES]);
+    if info.is_ok_and(|info| abi::informed(&info).0 == abi::DEAD) {
         delete(ring, control, number)?;
     }
     Ok(())
@@ -233,9 +234,9 @@ fn delete_if_dead(ring: &mut Ring, control: &File, number: u32) -> io::Result<()
 /// Deletes a device. The kernel does it when nobody has the block device open any more; before Linux 6.9 this waits.
 fn delete(ring: &mut Ring, control: &File, number: u32) -> io::Result<()> {
     let too_old = |error: &io::Error| [EOPNOTSUPP, EINVAL].map(Some).contains(&error.raw_os_error());
-    match ring.control(control, control::DELETE_SOON, number, &mut []) {
-        Err(error) if too_old(&error) => ring.control(control, control::DELETE, number, &mut []),
-        deleted => deleted,
+    match ring.control(control, control::DELETE_SOON, number, Vec::new()) {
+        Err(error) if too_old(&error) => ring.control(control, control::DELETE, number, Vec::new()).map(drop),
+        deleted => deleted.map(drop),
     }
 }
 

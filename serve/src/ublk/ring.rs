@@ -24,20 +24,29 @@ impl Ring {
         IoUring::builder().build(entries.next_power_of_two()).map(Ring)
     }
 
-    /// Runs a command of the control device to its end. No other command may be in the ring.
+    /// Runs a command of the control device to its end. No other command may be in the ring. Returns the buffer with what
+    /// the driver wrote there.
     ///
     /// # Errors
     /// The driver's.
-    pub(super) fn control(&mut self, control: &File, operation: u32, device: u32, buffer: &mut [u8]) -> io::Result<()> {
+    pub(super) fn control(
+        &mut self,
+        control: &File,
+        operation: u32,
+        device: u32,
+        mut buffer: Vec<u8>,
+    ) -> io::Result<Vec<u8>> {
         let command = control_command(device, (buffer.as_mut_ptr() as u64, buffer.len() as u16), 0);
         self.push(control, operation, command, 0)?;
         while let Err(error) = self.0.submit_and_wait(1) {
             if error.kind() != io::ErrorKind::Interrupted {
+                // The command may be running still.
+                std::mem::forget(buffer);
                 return Err(error);
             }
         }
         let (_, result) = self.next().ok_or_else(|| io::Error::other("a command has no result"))?;
-        if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(()) }
+        if result < 0 { Err(io::Error::from_raw_os_error(-result)) } else { Ok(buffer) }
     }
 
     /// Begins a command of the control device that has no buffer. Its result comes with `user_data`.
@@ -65,7 +74,7 @@ impl Ring {
 
     fn push(&mut self, file: &File, operation: u32, command: [u8; COMMAND_BYTES], user_data: u64) -> io::Result<()> {
         let entry = opcode::UringCmd80::new(Fd(file.as_raw_fd()), operation).cmd(command).build().user_data(user_data);
-        // SAFETY: only commands of `control` name memory. It is borrowed until their result is there.
+        // SAFETY: only commands of `control` name memory. It lives until their result is there, or for ever.
         unsafe { self.0.submission().push(&entry) }.map_err(io::Error::other)
     }
 
