@@ -156,9 +156,9 @@ pub enum Command {
     /// subcommand and of the same traces, by their checksums; options and drives that differ are listed. Exit code 3: a
     /// figure changed by more than --threshold.
     ///
-    /// A file for --threshold has a `default` and any number of tables [[figures]] with a `figure` and a `threshold`. A
-    /// figure is the end of a place in the result, as the table shows it; a star stands for any text; the last that fits
-    /// holds.
+    /// A file for --threshold has a `default` and any number of tables `[[figures]]`, each with a `figure` and a
+    /// `threshold`. A figure is the end of a place in the result, as the table shows it. A star stands for any text. The
+    /// last that fits holds.
     Diff(Diff),
     /// Replay traces on a real device or file, and report how faithful the replay was
     ///
