@@ -75,7 +75,7 @@ fn a_figure_past_its_threshold_is_named_and_ends_with_code_3() {
     let found = json(&["diff", &old, &new]);
     let changed = &found["changed"].as_array().unwrap()[..];
     assert_eq!(changed.len(), 1, "{found}");
-    assert_eq!(changed[0]["place"], "runs[cats, cheetah-15k4].read.response_time.mean_ns");
+    assert_eq!(changed[0]["key"], "runs[cats, cheetah-15k4].read.response_time.mean_ns");
     assert!((changed[0]["change"].as_f64().unwrap() - 0.04).abs() < 1e-9);
     let said = stdout(&["diff", &old, &new]);
     assert!(said.contains("read.response_time.mean_ns") && said.contains("+4.00 %"), "{said}");
@@ -110,9 +110,9 @@ fn a_scheduler_stands_beside_itself_with_other_tunables_and_runs_may_come_and_go
     let new = results.compare("new.json", &sample("web.parquet"), "none,deadline:fifo_batch=1");
     let found = json(&["diff", &old, &new]);
     assert_eq!((found["missing"].to_string(), found["added"].to_string()), ("[]".to_owned(), "[]".to_owned()));
-    let settings = found["circumstances"].as_array().unwrap();
+    let settings = found["settings"].as_array().unwrap();
     let batch = "runs[deadline, cheetah-15k4].scheduler.settings.fifo_batch";
-    assert!(settings.iter().any(|one| one["place"] == batch && one["new"] == "1"), "{found}");
+    assert!(settings.iter().any(|one| one["key"] == batch && one["new"] == "1"), "{found}");
     // A run that is missing is a miss if anything is bound, a new one is not.
     let more = results.compare("more.json", &sample("web.parquet"), "none,deadline,cats");
     assert_eq!(json(&["diff", &old, &more])["added"][0], "runs[cats, cheetah-15k4]");

@@ -146,6 +146,31 @@ fn log_of_a_killed_server_has_all_that_it_served() {
     assert!(child.wait_with_output().unwrap().status.success());
 }
 
+/// fio's verified writes to an export, or their check alone.
+fn verify(folder: &Path, more: &str) -> bool {
+    let mut fio = Command::new("fio");
+    fio.args(["--thread", "--name=verify", "--ioengine=nbd", "--rw=randwrite", "--bsrange=4k-64k", "--iodepth=8"]);
+    fio.args(["--size=24m", "--verify=crc32c", more]).current_dir(folder).stdout(Stdio::null());
+    fio.arg(format!("--uri=nbd+unix:///?socket={}", folder.join("socket").display()));
+    fio.status().expect("fio is not installed; Debian's package fio has it").success()
+}
+
+#[test]
+fn a_restarted_server_has_every_write_in_its_image() {
+    let image = ["--drive", "nvme-ssd", "--image", "disk.img"];
+    for ending in ["TERM", "KILL"] {
+        let folder = tempfile::tempdir().unwrap();
+        let (mut server, _) = start(folder.path(), &[&image[..], &["--create", "24m"]].concat());
+        assert!(verify(folder.path(), "--do_verify=0"), "writes before {ending}");
+        signal(&server, ending);
+        server.wait().unwrap();
+        let (mut server, _) = start(folder.path(), &image);
+        assert!(verify(folder.path(), "--verify_only"), "reads after {ending}");
+        signal(&server, "TERM");
+        server.wait().unwrap();
+    }
+}
+
 #[test]
 fn image_on_a_full_disk_fails_writes_and_serves_the_rest() {
     let folder = tempfile::tempdir().unwrap();

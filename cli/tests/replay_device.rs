@@ -349,6 +349,21 @@ fn the_device_null_measures_this_machine_alone() {
 }
 
 #[test]
+fn a_replay_has_a_picture() {
+    let scratch = Scratch::new();
+    let trace = scratch.trace("mixed.csv", (0..300).map(mixed));
+    let stem = scratch.str("replayed");
+    let arguments = ["replay", &trace, "--device", "null", "--picture", &stem, "--picture-size", "640x480"];
+    let said = stdout(&arguments);
+    assert!(said.contains("replayed.svg") && said.contains("replayed.png"), "{said}");
+    let drawn = fs::read_to_string(scratch.path("replayed.svg")).unwrap();
+    assert!(drawn.contains("width=\"640\" height=\"480\"") && drawn.contains("null"), "{drawn}");
+    let (code, message) = failure(&arguments);
+    assert!(code == 1 && message.contains("replayed.svg") && message.contains("--force"), "{message}");
+    stdout(&[&arguments[..], &["--force"]].concat());
+}
+
+#[test]
 fn a_trace_of_several_devices_needs_a_choice() {
     let scratch = Scratch::new();
     let help = stdout(&["help", "replay"]);

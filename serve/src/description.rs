@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::PathBuf;
 
+use drive_models::throttle::ThrottleScale;
 use traces::origin::without_folders;
 use traces::quantity::{QuantityError, parse_sectors};
 use traces::spec::Spec;
@@ -42,6 +43,8 @@ pub struct Description {
     pub scheduler: Spec,
     /// The most requests at the drive at once.
     pub depth: u32,
+    /// How many times slower than its model the drive is.
+    pub k: ThrottleScale,
     /// The image.
     pub image: ImageSource,
     /// Permissions for opening the image.
@@ -117,6 +120,7 @@ impl Description {
             drive,
             scheduler: Spec { name: "fifo".to_owned(), given: Vec::new() },
             depth: u32::MAX,
+            k: ThrottleScale::ONE,
             image,
             opening: Opening::default(),
             placement: ImagePlacement::At(Lba::ZERO),
@@ -141,6 +145,9 @@ impl Description {
             let texts: Vec<String> = self.exports.iter().map(Export::to_string).collect();
             options.push(("export", texts.join(" ")));
         }
+        if self.k != ThrottleScale::ONE {
+            options.push(("k", self.k.to_string()));
+        }
         if self.vm_by == VmBy::Connection {
             options.push(("vm-by-connection", "on".to_owned()));
         }
@@ -156,6 +163,7 @@ mod tests {
     fn options_are_those_that_have_an_effect_on_the_times() {
         let described = Description {
             depth: 4,
+            k: ThrottleScale::from_millionths(2_500_000),
             placement: ImagePlacement::At(Lba::new(2048)),
             exports: vec!["mail@0:1g".parse().unwrap(), "a@b@1g:512".parse().unwrap()],
             vm_by: VmBy::Connection,
@@ -165,7 +173,7 @@ mod tests {
         let text = |description: &Description| -> Vec<String> {
             description.options().iter().map(|(key, value)| format!("{key}={value}")).collect()
         };
-        let all = ["depth=4", "export=mail@0:1073741824 a@b@1073741824:512", "image=x=y", "place=1048576"];
+        let all = ["depth=4", "export=mail@0:1073741824 a@b@1073741824:512", "image=x=y", "k=2.5", "place=1048576"];
         assert_eq!(text(&described), [&all[..], &["vm-by-connection=on"]].concat());
         let spread = Description {
             placement: ImagePlacement::Spread,

@@ -1,7 +1,7 @@
 //! A served drive: an image whose accesses take a modelled drive's times, and leave records in the log.
 //!
-//! The drive is on a simulated clock ([`SimulatedDrive`]). It is set against `CLOCK_MONOTONIC` here: a request arrives
-//! when it is submitted, and [`ServedDrive::run`] gives the requests whose completion times have passed. The caller
+//! The drive is on a simulated clock ([`SimulatedDrive`]). It is set against `CLOCK_MONOTONIC` here, which it may be k
+//! times slower than: a request arrives when it is submitted, and [`ServedDrive::run`] gives the requests whose completion times have passed. The caller
 //! moves the data meanwhile, and replies then.
 
 use std::path::{Path, PathBuf};
@@ -112,9 +112,15 @@ impl ServedDrive {
         self.parts.rotational
     }
 
-    /// The time on the drive's clock.
+    /// The time on the drive's clock, which runs k times slower than the host's.
     pub fn now(&self) -> Timestamp {
-        Timestamp::from_ns(monotonic().saturating_since(self.zero).as_ns())
+        let passed = monotonic().saturating_since(self.zero);
+        Timestamp::from_ns(self.parts.description.k.real_time(passed).as_ns())
+    }
+
+    /// A time of the drive on `CLOCK_MONOTONIC`.
+    fn on_host(&self, time: Timestamp) -> Timestamp {
+        self.zero.saturating_add(self.parts.description.k.virtual_time(time.saturating_since(Timestamp::ZERO)))
     }
 
     /// Opens the export with this index for a client.
@@ -174,7 +180,7 @@ impl ServedDrive {
 
     /// When the drive's next event is, on `CLOCK_MONOTONIC`, if no further request arrives.
     pub fn next_event(&self) -> Option<Timestamp> {
-        self.drive.next_event().map(|time| time.saturating_add(self.zero.since(Timestamp::ZERO)))
+        self.drive.next_event().map(|time| self.on_host(time))
     }
 
     /// Appends the requests whose completion times have passed to `finished`.
@@ -188,8 +194,9 @@ impl ServedDrive {
     pub fn complete(&mut self, ticket: &Ticket, finished: &FinishedRequest, errno: i32) {
         let due = finished.completion.finished;
         let observed = Observed { inserted: None, issued: Some(finished.issued), completed: Some(due), error: errno };
-        let late = self.now().since(due);
-        self.accounts.complete(late, due.since(ticket.request.arrival), errno != 0);
+        let due_on_host = self.on_host(due);
+        let response = due_on_host.since(self.on_host(ticket.request.arrival));
+        self.accounts.complete(monotonic().since(due_on_host), response, errno != 0);
         self.drive.release(ticket.id);
         self.record(ticket.number, Record { request: ticket.request, observed });
     }
@@ -197,14 +204,15 @@ impl ServedDrive {
     /// Counts the request and logs it, with its times converted to `CLOCK_MONOTONIC`.
     fn record(&mut self, number: u64, mut record: Record) {
         self.accounts.count(&record.request);
-        if let Some((log, _)) = &mut self.log {
-            let shift = self.zero.since(Timestamp::ZERO);
+        if self.log.is_some() {
             let observed = &mut record.observed;
             for time in
                 [&mut record.request.arrival].into_iter().chain(&mut observed.issued).chain(&mut observed.completed)
             {
-                *time = time.saturating_add(shift);
+                *time = self.on_host(*time);
             }
+        }
+        if let Some((log, _)) = &mut self.log {
             log.put(number, record);
         }
     }
@@ -218,7 +226,7 @@ impl ServedDrive {
 
     /// The figures so far.
     pub fn report(&self) -> Serving {
-        self.accounts.report(&self.parts, self.now().since(Timestamp::ZERO))
+        self.accounts.report(&self.parts, monotonic().since(self.zero))
     }
 
     /// Completes the log and makes the image durable. Later requests are served but not logged. Failures are in the

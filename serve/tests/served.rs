@@ -10,6 +10,7 @@ mod support;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use drive_models::throttle::ThrottleScale;
 use guest::{Guest, ONE_QUEUE};
 use serve::log::Log;
 use serve::log::recovery::recover;
@@ -40,6 +41,39 @@ fn written_data_are_read_back_and_no_reply_is_early() {
     assert_eq!(report.lateness.count, 2);
     let BytesMoved { read_bytes, written_bytes } = moved(&report);
     assert_eq!((read_bytes, written_bytes), (512, 512), "partial sectors count as whole sectors");
+}
+
+#[test]
+fn a_drive_k_times_slower_takes_k_times_as_long_and_its_log_has_the_hosts_times() {
+    for (k, expected) in [(4_000_000, 12), (500_000, 1)] {
+        let server =
+            TestServer::start(Description { k: ThrottleScale::from_millionths(k), ..described("fixed:service=3ms") });
+        let mut client = server.client("");
+        let (zero, begin) = (monotonic_ns(), Instant::now());
+        client.read(0, 4096);
+        let took = begin.elapsed();
+        client.read(4096, 4096);
+        assert!(took >= Duration::from_millis(expected), "{took:?}");
+        let log = server.log();
+        let (report, _folder) = server.end();
+        let service = 3 * k;
+        assert_eq!((report.options["k"].as_str(), report.lateness.count), (if k > 1_000_000 { "4" } else { "0.5" }, 2));
+        let (records, meta) = read_log(&log);
+        assert_eq!(meta.provenance["option.k"], report.options["k"]);
+        for record in &records {
+            // The model's times to the nanosecond, k times as long; on the host's clock.
+            let [issued, completed] = [record.observed.issued, record.observed.completed].map(Option::unwrap);
+            assert!(completed.since(issued).as_ns().abs_diff(service) <= k.div_ceil(1_000_000), "{record:?}");
+            assert!(record.request.arrival.as_ns() > zero && completed.as_ns() < monotonic_ns(), "{record:?}");
+        }
+        assert!(report.response_time.moments.mean_ns.unwrap() >= service as f64 - 1.0);
+        assert!(report.span_ns.as_ns() >= 2 * service);
+    }
+}
+
+fn monotonic_ns() -> u64 {
+    let time = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
+    time.tv_sec as u64 * 1_000_000_000 + time.tv_nsec as u64
 }
 
 struct BytesMoved {

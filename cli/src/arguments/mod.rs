@@ -150,15 +150,15 @@ pub enum Command {
     Stat(Stat),
     /// Replay traces or run simulated guests under several schedulers, and compare the results
     Compare(Compare),
-    /// Show what changed between two results of compare, predict, stat or reproduce
+    /// Show what changed between two results of compare, replay, predict, stat or reproduce
     ///
     /// Every figure of the earlier result stands beside that of the later one. The results must be of the same
-    /// subcommand and of the same traces, by their checksums; options and drives that differ are listed. Exit code 3: a
-    /// figure changed by more than --threshold.
+    /// subcommand and of the same traces, by their checksums; those of compare and replay may stand beside each other.
+    /// Options and drives that differ are listed. Exit code 3: a figure changed by more than --threshold.
     ///
     /// A file for --threshold has a `default` and any number of tables `[[figures]]`, each with a `figure` and a
-    /// `threshold`. A figure is the end of a place in the result, as the table shows it. A star stands for any text. The
-    /// last that fits holds.
+    /// `threshold`. A figure is named by the end of its key in the result, as the tables show it. A star stands for any
+    /// text. The last that fits holds.
     Diff(Diff),
     /// Replay traces on a real device or file, and report how faithful the replay was
     ///

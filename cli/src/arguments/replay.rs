@@ -2,9 +2,11 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
+use report::Size;
 
-use super::Replaying;
+use super::picture::OUTPUTS;
+use super::{Picture, Replaying};
 use crate::output_format::OutputFormat;
 use crate::replay::engines::EngineArgument;
 use crate::replay::throttle::KRule;
@@ -13,10 +15,11 @@ use crate::replay::throttle::KRule;
 pub const DEVICE_QUEUE_DEPTH: u32 = 1024;
 
 /// The options that no other program can be asked to follow.
-const OF_OURS_ALONE: [&str; 15] = [
+const OF_OURS_ALONE: [&str; 16] = [
     "throttle",
     "scheduler",
     "output",
+    "picture",
     "seed",
     "backend",
     "on_error",
@@ -32,6 +35,7 @@ const OF_OURS_ALONE: [&str; 15] = [
 ];
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new(OUTPUTS).multiple(true))]
 pub struct Replay {
     /// Traces, one per VM; `@SIZE` puts the VM's disk at that offset on the device (web.parquet@64g)
     #[arg(value_name = "TRACE[@PLACE]")]
@@ -77,14 +81,27 @@ pub struct Replay {
     #[arg(long)]
     pub details: bool,
     /// File for a trace of the replay, .parquet or .csv [default: none]
-    #[arg(long, short, value_name = "FILE")]
+    #[arg(long, short, value_name = "FILE", group = OUTPUTS)]
     pub output: Option<PathBuf>,
-    /// Overwrite a file that exists
-    #[arg(long, requires = "output")]
+    /// Beginning of the file names of a picture of the result (STEM.svg, STEM.png) [default: no picture]
+    #[arg(long, value_name = "STEM", group = OUTPUTS)]
+    pub picture: Option<PathBuf>,
+    /// Width and height of the picture in pixels
+    #[arg(long, value_name = "SIZE", default_value = "900x700", requires = "picture")]
+    pub picture_size: Size,
+    /// Overwrite files that exist
+    #[arg(long, requires = OUTPUTS)]
     pub force: bool,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
+}
+
+impl Replay {
+    /// The picture of the result.
+    pub fn picture(&self) -> Picture {
+        Picture { output: self.picture.clone(), size: self.picture_size, force: self.force }
+    }
 }
 
 /// How requests are sent to the device.

@@ -4,8 +4,9 @@ use std::net::IpAddr;
 use std::path::PathBuf;
 
 use clap::{Args, ValueEnum};
+use drive_models::throttle::ThrottleScale;
 use traces::Sectors;
-use traces::quantity::parse_sectors;
+use traces::quantity::{parse_sectors, parse_thousandths};
 
 use crate::output_format::OutputFormat;
 
@@ -49,6 +50,9 @@ pub struct Serve {
     /// Most requests at the drive at once [default: as many as the drive accepts]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
+    /// How many times slower than its model the drive is (8, 0.5). All times of the log and the figures are the host's
+    #[arg(long, value_parser = parse_k, default_value = "1")]
+    pub k: ThrottleScale,
     /// Most outstanding requests of one connection; further requests wait in the socket or the ring
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=4096))]
     pub threads: u32,
@@ -94,4 +98,13 @@ pub enum Urgency {
     Realtime,
     Nice,
     Normal,
+}
+
+/// A factor of 0.001 to 1000.
+fn parse_k(text: &str) -> Result<ThrottleScale, String> {
+    const MOST: u64 = 1000 * 1000;
+    match parse_thousandths(text) {
+        Ok(k @ 1..=MOST) => Ok(ThrottleScale::from_millionths(k * 1000)),
+        _ => Err("expected a number of 0.001 to 1000 with at most three places".to_owned()),
+    }
 }

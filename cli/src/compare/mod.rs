@@ -8,7 +8,7 @@ mod layout;
 mod load;
 mod observers;
 pub mod options;
-mod picture;
+pub mod picture;
 mod rules;
 mod source;
 pub mod tables;

@@ -33,7 +33,7 @@ pub struct Difference {
     missing: Vec<String>,
     added: Vec<String>,
     /// Options and settings that differ.
-    circumstances: Vec<Changed>,
+    settings: Vec<Changed>,
     /// How many figures changed by more than they may, and runs and the like with such figures that are missing.
     past_threshold: u64,
 }
@@ -41,7 +41,7 @@ pub struct Difference {
 /// A figure or a setting that differs.
 #[derive(Debug, Serialize)]
 pub struct Changed {
-    place: String,
+    key: String,
     old: Side,
     new: Side,
     /// The change as a share of the old value; `None` where there is none.
@@ -74,14 +74,14 @@ pub fn run(arguments: &Diff) -> Result<()> {
         changed: Vec::new(),
         missing: only_in(&old, &new),
         added: only_in(&new, &old),
-        circumstances: circumstances(&old, &new),
+        settings: settings(&old, &new),
         past_threshold: 0,
     };
-    let places: Vec<&str> = old.figures.iter().chain(&new.figures).map(|(place, _)| place.as_str()).collect();
-    if let [first, ..] = thresholds.idle(&places)[..] {
+    let keys: Vec<&str> = old.figures.iter().chain(&new.figures).map(|(key, _)| key.as_str()).collect();
+    if let [first, ..] = thresholds.idle(&keys)[..] {
         bail!(UsageError(format!(
             "--threshold: `{first}` fits no figure of these results, such as {}",
-            places.first().copied().unwrap_or("none, since they have none")
+            keys.first().copied().unwrap_or("none, since they have none")
         )));
     }
     difference.add_figures(&old, &new, &thresholds);
@@ -105,7 +105,7 @@ fn comparable(old: &StoredResult, new: &StoredResult, names: [&str; 2]) -> Resul
         old.kind == new.kind,
         UsageError(format!("{old_name} is a result of {}, {new_name} of {}", old.kind, new.kind))
     );
-    let paper = |result: &StoredResult| result.figures.iter().find(|(place, _)| place == "paper").cloned();
+    let paper = |result: &StoredResult| result.figures.iter().find(|(key, _)| key == "paper").cloned();
     ensure!(paper(old) == paper(new), UsageError(format!("{old_name} and {new_name} reproduce different papers")));
     let of = |traces: &BTreeMap<String, (String, String)>| traces.keys().cloned().collect::<Vec<_>>().join(", ");
     for (vm, (checksum, path)) in &old.traces {
@@ -135,53 +135,52 @@ fn comparable(old: &StoredResult, new: &StoredResult, names: [&str; 2]) -> Resul
 fn only_in(this: &StoredResult, other: &StoredResult) -> Vec<String> {
     let others: BTreeSet<&String> = other.elements.iter().collect();
     let mut only: Vec<String> = Vec::new();
-    for place in this.elements.iter().filter(|place| !others.contains(place)) {
-        if !is_within(place, &only) {
-            only.push(place.clone());
+    for key in this.elements.iter().filter(|key| !others.contains(key)) {
+        if !is_within(key, &only) {
+            only.push(key.clone());
         }
     }
     only
 }
 
-fn is_within(place: &str, elements: &[String]) -> bool {
-    elements.iter().any(|element| place.starts_with(element.as_str()))
+fn is_within(key: &str, elements: &[String]) -> bool {
+    elements.iter().any(|element| key.starts_with(element.as_str()))
 }
 
 /// The options and settings that differ.
-fn circumstances(old: &StoredResult, new: &StoredResult) -> Vec<Changed> {
-    let places =
-        old.circumstances.keys().chain(new.circumstances.keys().filter(|key| !old.circumstances.contains_key(*key)));
+fn settings(old: &StoredResult, new: &StoredResult) -> Vec<Changed> {
+    let keys = old.settings.keys().chain(new.settings.keys().filter(|key| !old.settings.contains_key(*key)));
     let only = [only_in(old, new), only_in(new, old)].concat();
-    let both = places.filter(|place| !is_within(place, &only));
-    let differing = both.filter(|place| old.circumstances.get(*place) != new.circumstances.get(*place));
-    let changed = |place: &String| {
-        let [old, new] = [old, new].map(|result| side(result.circumstances.get(place)));
-        Changed { place: place.clone(), old, new, change: None, past_threshold: false }
+    let both = keys.filter(|key| !is_within(key, &only));
+    let differing = both.filter(|key| old.settings.get(*key) != new.settings.get(*key));
+    let changed = |key: &String| {
+        let [old, new] = [old, new].map(|result| side(result.settings.get(key)));
+        Changed { key: key.clone(), old, new, change: None, past_threshold: false }
     };
     differing.map(changed).collect()
 }
 
 impl Difference {
     fn add_figures(&mut self, old: &StoredResult, new: &StoredResult, thresholds: &Thresholds) {
-        let by_place = |result: &StoredResult| result.figures.iter().cloned().collect::<BTreeMap<String, Leaf>>();
-        let (olds, news) = (by_place(old), by_place(new));
+        let by_key = |result: &StoredResult| result.figures.iter().cloned().collect::<BTreeMap<String, Leaf>>();
+        let (olds, news) = (by_key(old), by_key(new));
         let mut missing = BTreeSet::new();
-        for (place, leaf) in &old.figures {
-            match self.missing.iter().find(|element| place.starts_with(element.as_str())) {
-                None => self.add(place, Some(leaf), news.get(place), thresholds),
-                Some(element) if thresholds.of(place).is_bound() => _ = missing.insert(element.clone()),
+        for (key, leaf) in &old.figures {
+            match self.missing.iter().find(|element| key.starts_with(element.as_str())) {
+                None => self.add(key, Some(leaf), news.get(key), thresholds),
+                Some(element) if thresholds.of(key).is_bound() => _ = missing.insert(element.clone()),
                 Some(_) => {}
             }
         }
         self.past_threshold += missing.len() as u64;
-        for (place, leaf) in new.figures.iter().filter(|(place, _)| !olds.contains_key(place)) {
-            if !is_within(place, &self.added) {
-                self.add(place, None, Some(leaf), thresholds);
+        for (key, leaf) in new.figures.iter().filter(|(key, _)| !olds.contains_key(key)) {
+            if !is_within(key, &self.added) {
+                self.add(key, None, Some(leaf), thresholds);
             }
         }
     }
 
-    fn add(&mut self, place: &str, old: Option<&Leaf>, new: Option<&Leaf>, thresholds: &Thresholds) {
+    fn add(&mut self, key: &str, old: Option<&Leaf>, new: Option<&Leaf>, thresholds: &Thresholds) {
         if old == new {
             self.same += 1;
             return;
@@ -190,7 +189,7 @@ impl Difference {
             (Some(&Leaf::Number(old)), Some(&Leaf::Number(new))) if old != 0.0 => Some((new - old) / old.abs()),
             _ => None,
         };
-        let most = thresholds.of(place);
+        let most = thresholds.of(key);
         // A new figure, as of one more scheduler, worsens nothing.
         let past_threshold = old.is_some()
             && match (old, new, change) {
@@ -203,8 +202,8 @@ impl Difference {
                 _ => most.is_bound(),
             };
         self.past_threshold += u64::from(past_threshold);
-        let place = place.to_owned();
-        self.changed.push(Changed { place, old: side(old), new: side(new), change, past_threshold });
+        let key = key.to_owned();
+        self.changed.push(Changed { key, old: side(old), new: side(new), change, past_threshold });
     }
 }
 

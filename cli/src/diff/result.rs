@@ -1,4 +1,4 @@
-//! A stored result as a list of leaves: its figures, and the circumstances under which they came about.
+//! A stored result as a list of leaves: its figures, and the settings under which they came about.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -53,14 +53,14 @@ pub enum Leaf {
 /// A result of a subcommand.
 pub struct StoredResult {
     pub kind: &'static str,
-    /// The figures, by their places in the result, in its order.
+    /// The figures, by their keys in the result, in its order.
     pub figures: Vec<(String, Leaf)>,
-    /// The objects of lists, by their places: runs, VMs, cells of a table.
+    /// The objects of lists, by their keys: runs, VMs, cells of a table.
     pub elements: Vec<String>,
-    /// The traces by the VM's name, or by their place in the result: their checksums and paths.
+    /// The traces by the VM's name, or by their key in the result: their checksums and paths.
     pub traces: BTreeMap<String, (String, String)>,
-    /// Options and settings, by their places in the result.
-    pub circumstances: BTreeMap<String, Leaf>,
+    /// Options and settings, by their keys in the result.
+    pub settings: BTreeMap<String, Leaf>,
 }
 
 impl StoredResult {
@@ -90,7 +90,7 @@ impl StoredResult {
             figures: Vec::new(),
             elements: Vec::new(),
             traces: BTreeMap::new(),
-            circumstances: BTreeMap::new(),
+            settings: BTreeMap::new(),
         };
         result.add("", &value);
         Ok(result)
@@ -125,9 +125,9 @@ impl StoredResult {
                 let name = name_of(element);
                 let times = seen.entry(name.clone()).and_modify(|times| *times += 1).or_insert(1);
                 let which = if *times == 1 { name } else { format!("{name} #{times}") };
-                let place = format!("{at}[{which}]");
-                self.elements.push(place.clone());
-                self.add(&place, element);
+                let key = format!("{at}[{which}]");
+                self.elements.push(key.clone());
+                self.add(&key, element);
             }
         } else if (1..=FIGURES_MAX).contains(&elements.len()) && elements.iter().all(is_figure) {
             for (index, element) in elements.iter().enumerate() {
@@ -142,9 +142,9 @@ impl StoredResult {
         // The program's version, and what it noted on the way, change no figure.
         let is_remark = ["program", "provenance.program", "provenance.warnings", "schema_version"].contains(&at);
         let begins = ["provenance.", "seeds", "choices", "baseline"].iter().any(|begin| at.starts_with(begin));
-        let is_circumstance = begins || at.contains("].scheduler.") || at.ends_with("].drive");
-        if is_circumstance && !is_remark {
-            self.circumstances.insert(at.to_owned(), leaf);
+        let is_setting = begins || at.contains("].scheduler.") || at.ends_with("].drive");
+        if is_setting && !is_remark {
+            self.settings.insert(at.to_owned(), leaf);
         } else if !is_remark && !at.ends_with(".program") && !at.ends_with(".schema_version") {
             self.figures.push((at.to_owned(), leaf));
         }

@@ -14,10 +14,10 @@ const TINY: f64 = 5e-5;
 const TEXT_MAX: usize = 40;
 
 pub fn render(difference: &Difference, format: OutputFormat, details: bool) -> String {
-    let Difference { changed, circumstances, past_threshold, .. } = difference;
+    let Difference { changed, settings, past_threshold, .. } = difference;
     let mut text = String::new();
-    if !circumstances.is_empty() {
-        let rows: Vec<(&str, &Changed)> = circumstances.iter().map(|one| (one.place.as_str(), one)).collect();
+    if !settings.is_empty() {
+        let rows: Vec<(&str, &Changed)> = settings.iter().map(|one| (one.key.as_str(), one)).collect();
         text.push_str(&table("Options and settings that differ", &rows, format, false));
         text.push('\n');
     }
@@ -31,9 +31,9 @@ pub fn render(difference: &Difference, format: OutputFormat, details: bool) -> S
     }
     let listed = listed(changed, details);
     let unlisted = changed.len() - listed.len();
-    for group in listed.chunk_by(|one, next| element(&one.place).0 == element(&next.place).0) {
-        let rows: Vec<(&str, &Changed)> = group.iter().map(|one| (element(&one.place).1, *one)).collect();
-        let title = match element(&group[0].place).0 {
+    for group in listed.chunk_by(|one, next| element(&one.key).0 == element(&next.key).0) {
+        let rows: Vec<(&str, &Changed)> = group.iter().map(|one| (element(&one.key).1, *one)).collect();
+        let title = match element(&group[0].key).0 {
             "" => "Figures that differ".to_owned(),
             element => format!("Figures that differ: {element}"),
         };
@@ -71,14 +71,14 @@ fn summary(difference: &Difference, unlisted: usize) -> String {
     summary
 }
 
-/// The run, VM or the like that a figure is of, and the rest of its place.
-fn element(place: &str) -> (&str, &str) {
-    place.split_once("].").map_or(("", place), |(element, rest)| (&place[..=element.len()], rest))
+/// The run, VM or the like that a figure is of, and the rest of its key.
+fn element(key: &str) -> (&str, &str) {
+    key.split_once("].").map_or(("", key), |(element, rest)| (&key[..=element.len()], rest))
 }
 
 /// Extremes, variances, percentiles far in the tail, distributions, and what is a matter of rounding.
 fn is_fine_print(one: &Changed) -> bool {
-    let last = one.place.rsplit('.').next().unwrap_or_default();
+    let last = one.key.rsplit('.').next().unwrap_or_default();
     let is_tiny = one.change.is_some_and(|change| change.abs() < TINY);
     let is_list = |side: &Side| matches!(side, Side::Text(text) if text.starts_with('['));
     ["variance_ns2", "min_ns", "max_ns", "9", "99"].contains(&last) || is_tiny || is_list(&one.old) || is_list(&one.new)
@@ -88,7 +88,7 @@ fn table(title: &str, rows: &[(&str, &Changed)], format: OutputFormat, is_marked
     let row = |&(name, one): &(&str, &Changed)| {
         let mark = if one.past_threshold { "!" } else { "" };
         let change = one.change.map_or_else(|| ABSENT.to_owned(), percent);
-        let mut cells = vec![name.to_owned(), shown(&one.place, &one.old), shown(&one.place, &one.new), change];
+        let mut cells = vec![name.to_owned(), shown(&one.key, &one.old), shown(&one.key, &one.new), change];
         if is_marked {
             cells.push(mark.to_owned());
         }
@@ -113,14 +113,14 @@ fn percent(change: f64) -> String {
 }
 
 /// A value with the unit that its key ends with.
-fn shown(place: &str, side: &Side) -> String {
-    let of_percentiles = place.contains("percentiles_ns");
+fn shown(key: &str, side: &Side) -> String {
+    let of_percentiles = key.contains("percentiles_ns");
     match side {
         Side::Absent => ABSENT.to_owned(),
-        Side::Number(number) if place.ends_with("_ns") || of_percentiles => {
+        Side::Number(number) if key.ends_with("_ns") || of_percentiles => {
             format!("{}{}", if *number < 0.0 { "-" } else { "" }, span(number.abs()))
         }
-        Side::Number(number) if place.ends_with("bytes") && *number >= 0.0 => data(*number as u64),
+        Side::Number(number) if key.ends_with("bytes") && *number >= 0.0 => data(*number as u64),
         Side::Number(number) => three_digits(*number),
         Side::Text(text) if text.chars().count() > TEXT_MAX => {
             format!("{}…", text.chars().take(TEXT_MAX).collect::<String>())

@@ -97,23 +97,23 @@ impl Thresholds {
         Ok(Thresholds { default, figures: figures.collect::<Result<_>>()? })
     }
 
-    /// How much the figure at this place may change.
-    pub fn of(&self, place: &str) -> Change {
-        let fitting = self.figures.iter().rev().find(|(pattern, _)| fits(pattern, place));
+    /// How much the figure at this key may change.
+    pub fn of(&self, key: &str) -> Change {
+        let fitting = self.figures.iter().rev().find(|(pattern, _)| fits(pattern, key));
         fitting.map_or(self.default, |&(_, change)| change)
     }
 
-    /// The patterns that fit none of the places: mistakes, most likely.
-    pub fn idle<'a>(&'a self, places: &[&str]) -> Vec<&'a str> {
-        let is_idle = |pattern: &str| !places.iter().any(|place| fits(pattern, place));
+    /// The patterns that fit none of the keys: mistakes, most likely.
+    pub fn idle<'a>(&'a self, keys: &[&str]) -> Vec<&'a str> {
+        let is_idle = |pattern: &str| !keys.iter().any(|key| fits(pattern, key));
         self.figures.iter().map(|(pattern, _)| pattern.as_str()).filter(|pattern| is_idle(pattern)).collect()
     }
 }
 
-/// Whether a place ends with the pattern, in which a star stands for any text.
-fn fits(pattern: &str, place: &str) -> bool {
+/// Whether a key ends with the pattern, in which a star stands for any text.
+fn fits(pattern: &str, key: &str) -> bool {
     let mut parts = pattern.split('*').rev();
-    let Some(mut left) = parts.next().and_then(|last| place.strip_suffix(last)) else { return false };
+    let Some(mut left) = parts.next().and_then(|last| key.strip_suffix(last)) else { return false };
     // The rightmost occurrence leaves most for the parts before it.
     parts.all(|part| left.rfind(part).map(|at| left = &left[..at]).is_some())
 }
@@ -134,12 +134,12 @@ mod tests {
 
     #[test]
     fn patterns_fit_the_ends_of_places() {
-        let place = "runs[cats, cheetah].read.response_time.mean_ns";
-        for pattern in ["mean_ns", "read.response_time.*", "runs[cats*mean_ns", "*", "*read*time*", place] {
-            assert!(fits(pattern, place), "{pattern}");
+        let key = "runs[cats, cheetah].read.response_time.mean_ns";
+        for pattern in ["mean_ns", "read.response_time.*", "runs[cats*mean_ns", "*", "*read*time*", key] {
+            assert!(fits(pattern, key), "{pattern}");
         }
         for pattern in ["mean", "write*", "read.*read.*", "mean_ns*mean_ns"] {
-            assert!(!fits(pattern, place), "{pattern}");
+            assert!(!fits(pattern, key), "{pattern}");
         }
     }
 }

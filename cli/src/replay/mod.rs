@@ -36,6 +36,7 @@ use crate::error::{Interrupted, UsageError};
 use crate::needs::{self, uses};
 use crate::output;
 use crate::output_format::OutputFormat;
+use crate::picture::PictureFiles;
 use crate::progress::Progress;
 use crate::replay_source::{ReplaySource, paced};
 use crate::vms::{self, Vm};
@@ -104,6 +105,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
     let stop = Arc::new(AtomicBool::new(false));
     let plan = Plan { arguments, vms, options: reading, window, scheduler, throttling, stop: Arc::clone(&stop) };
     let survey = plan.survey(&opened)?;
+    let files = PictureFiles::planned(&arguments.picture())?;
     let output = plan.begin_output()?;
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
@@ -123,9 +125,16 @@ pub fn run(arguments: &Replay) -> Result<()> {
     for warning in &comparison.provenance.warnings {
         eprintln!("iocast: warning: {warning}");
     }
+    let mut written = Vec::new();
+    if let Some(files) = files {
+        compare::picture::write(&comparison, &[], &files, &mut written)?;
+    }
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&comparison)?,
-        format => output::print(&tables::render(&comparison, format, arguments.details))?,
+        format => {
+            let text = tables::render(&comparison, format, arguments.details);
+            output::print(&format!("{text}{}", output::written(&written, format)))?;
+        }
     }
     plan.complete(end)
 }

@@ -95,6 +95,7 @@ fn described(arguments: &Serve) -> Result<Description> {
     }
     description.scheduler = arguments.scheduler.parse().map_err(UsageError::from_display)?;
     description.depth = arguments.depth.unwrap_or(u32::MAX);
+    description.k = arguments.k;
     description.opening.create = arguments.create;
     description.opening.allow_writes = arguments.allow_writes;
     description.placement = match arguments.map {

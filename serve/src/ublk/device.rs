@@ -14,6 +14,8 @@ use crate::served::Connection;
 /// Errors of a command that the driver does not know.
 const EINVAL: i32 = 22;
 const EOPNOTSUPP: i32 = 95;
+/// The result of a command whose block device is going (`UBLK_IO_RES_ABORT`).
+const ENODEV: i32 = 19;
 /// The device through which block devices are made.
 const CONTROL: &str = "/dev/ublk-control";
 /// User data of the commands that start and stop the device; tags are below.
@@ -50,6 +52,8 @@ pub(super) enum Event {
     Started(io::Result<()>),
     /// The block device is gone. No request follows.
     Stopped,
+    /// The driver takes a command of a tag for wrong. Its requests would wait for ever.
+    Failed(io::Error),
 }
 
 /// Makes block devices of this host.
@@ -176,7 +180,8 @@ impl BlockDevice {
                 START => return Some(Event::Started(Ok(()))),
                 STOP => return Some(Event::Stopped),
                 // The block device is going; the tag gets no request any more.
-                _ if result < 0 => {}
+                _ if result == -ENODEV => {}
+                _ if result < 0 => return Some(Event::Failed(io::Error::from_raw_os_error(-result))),
                 tag => return Some(Event::Request(tag as u16)),
             }
         }

@@ -8,6 +8,8 @@ use super::device::{Answer, BlockDevice, Event};
 use crate::requests::{self, Command, Work};
 use crate::server::{Reply, Server};
 
+/// The most of the kernel's events that one turn handles. The ring wakes the loop again if there are more.
+const EVENTS_PER_TURN: usize = 256;
 /// The error number of a request that is none (`EIO`, `EOPNOTSUPP`).
 const EIO: i32 = 5;
 const EOPNOTSUPP: i32 = 95;
@@ -20,11 +22,13 @@ impl Server {
     /// The block device cannot be started, or the kernel's ring fails.
     pub(crate) fn serve_block_device(&mut self, token: u64, device: &mut BlockDevice) -> io::Result<bool> {
         let mut is_there = true;
-        while let Some(event) = device.next_event() {
+        for _ in 0..EVENTS_PER_TURN {
+            let Some(event) = device.next_event() else { break };
             match event {
                 Event::Request(tag) => self.submit_for_kernel(token, device, tag),
                 Event::Started(outcome) => outcome?,
                 Event::Stopped => is_there = false,
+                Event::Failed(error) => return Err(error),
             }
         }
         if device.has_answers {
