@@ -92,6 +92,14 @@ struct Search<'a> {
     random: Xoshiro256PlusPlus,
 }
 
+/// Two LUNs as a VM leaves one for the other, with their new costs.
+struct Exchange {
+    from: usize,
+    to: usize,
+    left: (Vec<usize>, Cost),
+    joined: (Vec<usize>, Cost),
+}
+
 impl<'a> Search<'a> {
     fn new(task: &'a Task<'a>) -> Search<'a> {
         let (vms, luns) = (task.limits.len(), task.alone.len());
@@ -181,11 +189,11 @@ impl<'a> Search<'a> {
             let mut improved = false;
             for &vm in &order {
                 for lun in 0..self.members.len() {
-                    improved |= self.exchange(vm, lun, None);
+                    improved |= self.exchange_if_better(vm, lun, None);
                 }
                 for &other in &order {
                     if let Some(lun) = self.lun_of[other] {
-                        improved |= self.exchange(vm, lun, Some(other));
+                        improved |= self.exchange_if_better(vm, lun, Some(other));
                     }
                 }
             }
@@ -203,12 +211,11 @@ impl<'a> Search<'a> {
             let before = (self.total(), self.lun_of.clone(), self.members.clone(), self.costs.clone());
             for _ in 0..PERTURBATION_MOVES {
                 let (vm, to) = (self.random.random_range(0..vms), self.random.random_range(0..luns));
-                let from = self.lun_of[vm].filter(|&from| from != to && self.may_go(vm, to, None));
-                let Some(from) = from else { continue };
-                let (left, joined) = (self.changed(from, Some(vm), None), self.changed(to, None, Some(vm)));
-                let (left_cost, joined_cost) = (self.cost(from, left.clone()), self.cost(to, joined.clone()));
-                self.set(from, left, left_cost);
-                self.set(to, joined, joined_cost);
+                // VMs that must be apart can keep a LUN from each other: then they change places.
+                let other = self.members[to].iter().copied().find(|other| self.apart[vm].contains(other));
+                if let Some(exchange) = self.exchange(vm, to, other) {
+                    self.carry_out(exchange);
+                }
             }
             self.improve();
             if !self.total().less_than(before.0) {
@@ -223,19 +230,31 @@ impl<'a> Search<'a> {
 
     /// Moves `vm` to the LUN `to`, and `other` from there to the LUN of `vm`, if that lowers the cost. Returns whether
     /// it did.
-    fn exchange(&mut self, vm: usize, to: usize, other: Option<usize>) -> bool {
-        let Some(from) = self.lun_of[vm].filter(|&from| from != to) else { return false };
+    fn exchange_if_better(&mut self, vm: usize, to: usize, other: Option<usize>) -> bool {
+        let Some(exchange) = self.exchange(vm, to, other) else { return false };
+        let before = self.costs[exchange.from].plus(self.costs[exchange.to]);
+        let better = exchange.left.1.plus(exchange.joined.1).less_than(before);
+        if better {
+            self.carry_out(exchange);
+        }
+        better
+    }
+
+    /// `vm` on the LUN `to`, and `other` from there on the LUN of `vm`. `None` if separations forbid it, or `vm` is
+    /// there already.
+    fn exchange(&mut self, vm: usize, to: usize, other: Option<usize>) -> Option<Exchange> {
+        let from = self.lun_of[vm].filter(|&from| from != to)?;
         if !self.may_go(vm, to, other) || other.is_some_and(|other| !self.may_go(other, from, Some(vm))) {
-            return false;
+            return None;
         }
         let (left, joined) = (self.changed(from, Some(vm), other), self.changed(to, other, Some(vm)));
         let (left_cost, joined_cost) = (self.cost(from, left.clone()), self.cost(to, joined.clone()));
-        if !left_cost.plus(joined_cost).less_than(self.costs[from].plus(self.costs[to])) {
-            return false;
-        }
-        self.set(from, left, left_cost);
-        self.set(to, joined, joined_cost);
-        true
+        Some(Exchange { from, to, left: (left, left_cost), joined: (joined, joined_cost) })
+    }
+
+    fn carry_out(&mut self, exchange: Exchange) {
+        self.set(exchange.from, exchange.left.0, exchange.left.1);
+        self.set(exchange.to, exchange.joined.0, exchange.joined.1);
     }
 
     fn placement(&self) -> Placement {
