@@ -25,7 +25,7 @@ use traces::trace::{ArrivalPoint, ReadOptions, TimeUnit, UnitOverrides};
 use traces::{Nanos, Operation};
 
 /// Inputs per format in a short run.
-const SHORT_RUN: u64 = 1_500;
+const SHORT_RUN: u64 = 800;
 
 /// Records after which reading an input ends: a small file may hold very many (run lengths).
 const RECORDS_MAX: u64 = 1_000_000;
