@@ -4,7 +4,7 @@
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
 demo:
-	cargo run --profile demo --quiet --package cli -- compare traces/samples/mail.parquet \
+	cargo run --profile demo --quiet --package iocast -- compare traces/samples/mail.parquet \
 	  --schedulers fifo,sstf,cscan,deadline,cats --drive cheetah-15k4 --pacing closed
 
 # The program, its manual pages, the completions of bash, zsh and fish, the documentation and the sample traces below
@@ -19,7 +19,7 @@ FISH_COMPLETION = $(INTO)/share/fish/vendor_completions.d/iocast.fish
 MAN = $(INTO)/share/man/man1
 DOC = $(INTO)/share/doc/iocast
 install:
-	$(if $(filter target/release/iocast,$(IOCAST)),cargo build --release --locked --quiet --package cli)
+	$(if $(filter target/release/iocast,$(IOCAST)),cargo build --release --locked --quiet --package iocast)
 	install -d $(INTO)/bin $(MAN) $(dir $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)) $(DOC)/traces/samples
 	install -m 755 $(IOCAST) $(INTO)/bin/iocast
 	$(IOCAST) man --output $(MAN) >/dev/null
@@ -98,8 +98,8 @@ test-shared: tools
 # seconds of CPU. ARGS=--update rewrites that file; benches/examples/digests/main.rs has more options. IOCAST is the binary.
 ARGS ?=
 digests:
-	$(if $(filter target/release/iocast,$(IOCAST)),cargo build --release --quiet --package cli)
-	cargo run --release --quiet --package benches --example digests -- $(IOCAST) $(ARGS)
+	$(if $(filter target/release/iocast,$(IOCAST)),cargo build --release --quiet --package iocast)
+	cargo run --release --quiet --package iocast-bench --example digests -- $(IOCAST) $(ARGS)
 
 # The same digests on another processor, in ten minutes: all but the rows of `validate` and `reproduce`. Needs rustup, and
 # Debian's gcc-aarch64-linux-gnu, libc6-dev-arm64-cross and qemu-user.
@@ -107,8 +107,8 @@ AARCH64 := aarch64-linux-gnu-gcc
 digests-aarch64:
 	rustup target add aarch64-unknown-linux-gnu
 	CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$(AARCH64) CC_aarch64_unknown_linux_gnu=$(AARCH64) \
-	  cargo build --profile long --quiet --package cli --target aarch64-unknown-linux-gnu
-	cargo build --profile long --quiet --package benches --example digests
+	  cargo build --profile long --quiet --package iocast --target aarch64-unknown-linux-gnu
+	cargo build --profile long --quiet --package iocast-bench --example digests
 	set -e; for rows in list stat convert compare predict place; do \
 	  target/long/examples/digests benches/examples/digests/aarch64.sh --only "$$rows "; done
 
@@ -116,44 +116,44 @@ digests-aarch64:
 # takes about a minute and 2.5 GB of temporary files.
 EVENTS ?= 2000000
 peers: tools
-	cargo build --release --quiet --package cli
-	cargo run --release --quiet --package benches --example peers -- target/release/iocast $(EVENTS)
+	cargo build --release --quiet --package iocast
+	cargo run --release --quiet --package iocast-bench --example peers -- target/release/iocast $(EVENTS)
 
 # Every reader on damaged inputs, SECONDS of CPU each.
 SECONDS ?= 600
 fuzz:
-	IOCAST_FUZZ_CPU_SECONDS=$(SECONDS) cargo test --release --package traces --test fuzz -- --nocapture
+	IOCAST_FUZZ_CPU_SECONDS=$(SECONDS) cargo test --release --package iocast-traces --test fuzz -- --nocapture
 
 bench:
-	cargo bench --package benches --bench engine --bench forecasts
+	cargo bench --package iocast-bench --bench engine --bench forecasts
 
 # Decisions per CPU second of every scheduler with 1 to 1024 requests waiting, and the growth in N; with
-# criterion's own figures: cargo bench --package benches --bench schedulers.
+# criterion's own figures: cargo bench --package iocast-bench --bench schedulers.
 bench-schedulers:
-	cargo bench --package benches --bench schedulers -- --table
+	cargo bench --package iocast-bench --bench schedulers -- --table
 
 # How late a served drive's replies are, and how many it serves, LATE_SECONDS for each of eighteen loads. Fails over NBD
 # above 0.5 ms at p99 or 100 us at the median, or below 50,000 per second; over vhost-user above 0.2 ms or 50 us, or below
 # 150,000. On a quiet machine.
 LATE_SECONDS ?= 10
 lateness: tools
-	cargo build --release --quiet --package cli
-	cargo run --release --quiet --package benches --example lateness -- target/release/iocast $(LATE_SECONDS)
+	cargo build --release --quiet --package iocast
+	cargo run --release --quiet --package iocast-bench --example lateness -- target/release/iocast $(LATE_SECONDS)
 
 # How close iocast, fio and btreplay come to a trace's times, side by side, with 10,000 reads per second for
 # PUNCTUALITY_SECONDS among them. Needs root; on a quiet machine.
 PUNCTUALITY_SECONDS ?= 60
 punctuality: tools
-	cargo build --release --quiet --package cli
+	cargo build --release --quiet --package iocast
 	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing
-	cargo build --release --quiet --package benches --example punctuality
+	cargo build --release --quiet --package iocast-bench --example punctuality
 	$(SUDO) target/release/examples/punctuality target/release/iocast $(PUNCTUALITY_SECONDS)
 
 # Plants the bugs of schedulers/mutants.txt one at a time in a copy of the workspace; at least 95 % must
 # turn a test red. ONLY=sfq tries those whose file or test has that in its name.
 ONLY ?=
 mutants:
-	cargo run --quiet --package schedulers --example mutants -- $(ONLY)
+	cargo run --quiet --package iocast-schedulers --example mutants -- $(ONLY)
 
 # Licences, sources and duplicates of dependencies (deny.toml).
 deny:

@@ -3,8 +3,8 @@
 
 use std::hint::black_box;
 
-use benches::closed_loop::{self, OUTSTANDING};
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+use iocast_bench::closed_loop::{self, OUTSTANDING};
 
 const REQUESTS: u64 = 100_000;
 

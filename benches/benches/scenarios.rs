@@ -8,7 +8,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use benches::scenario::Scenario;
+use iocast_bench::scenario::Scenario;
 
 fn main() -> ExitCode {
     // cargo passes --bench; whatever else begins with a dash is its or criterion's as well.

@@ -4,8 +4,8 @@
 use std::hint::black_box;
 use std::time::Duration;
 
-use benches::decisions::{Device, Steady, WAITING};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group};
+use iocast_bench::decisions::{Device, Steady, WAITING};
 use schedulers::SCHEDULERS;
 
 fn steady(name: &str, device: Device, waiting: usize) -> Steady {

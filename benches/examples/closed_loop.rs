@@ -1,13 +1,13 @@
 //! CPU seconds and resident memory of the engine's standard load.
 //!
-//! `cargo run --release -p benches --example closed_loop -- deadline 10000000 67` names the scheduler, the number of
+//! `cargo run --release -p iocast-bench --example closed_loop -- deadline 10000000 67` names the scheduler, the number of
 //! requests, and the reads in a hundred. A fourth argument names a drive, which gets all outstanding requests at once.
 //! A fifth is the longest request in KB (4 without).
 
 use std::env;
 
-use benches::closed_loop::{self, OUTSTANDING};
-use benches::cost;
+use iocast_bench::closed_loop::{self, OUTSTANDING};
+use iocast_bench::cost;
 use traces::Sectors;
 
 fn main() {

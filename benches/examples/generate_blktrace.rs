@@ -1,10 +1,10 @@
 //! Writes a generated blktrace capture, and keeps it: what `iocast stat` and its peers are measured on.
 //!
-//! `cargo run --release -p benches --example generate_blktrace -- STEM REQUESTS` (5 events each)
+//! `cargo run --release -p iocast-bench --example generate_blktrace -- STEM REQUESTS` (5 events each)
 
 use std::path::PathBuf;
 
-use benches::capture;
+use iocast_bench::capture;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let mut arguments = std::env::args().skip(1);

@@ -1,11 +1,11 @@
 //! The costs of a live replay: dispatch to a device without data, with the parts that `iocast replay` has.
 //!
-//! `cargo run --release -p benches --example live -- REQUESTS [SCHEDULER]`. It aims at two million requests per CPU
+//! `cargo run --release -p iocast-bench --example live -- REQUESTS [SCHEDULER]`. It aims at two million requests per CPU
 //! second, and at 64 MB for any number of requests. Reading a trace is not part of it.
 
 use std::error::Error;
 
-use benches::cost;
+use iocast_bench::cost;
 use replay::live::{DeviceDrive, LiveDevice, LiveEngine, MonotonicClock, NullDevice};
 use replay::overload::Overload;
 use replay::sources::{AddressMap, Asap, MergedTraces, TimeWindow, VmTrace};

@@ -1,6 +1,6 @@
 //! One generated blktrace capture through the old programs and through ours, in one run.
 //!
-//! `cargo run --release -p benches --example peers -- IOCAST EVENTS`; `make peers` does it. Every
+//! `cargo run --release -p iocast-bench --example peers -- IOCAST EVENTS`; `make peers` does it. Every
 //! program is measured for its CPU seconds, so that it does not matter what else runs. fio-btrace2fio
 //! reads one file only, so it gets the one that blkparse has merged, and is asked to leave out no process.
 
@@ -8,7 +8,7 @@ use std::error::Error;
 use std::path::Path;
 use std::process::Command;
 
-use benches::{capture, cost};
+use iocast_bench::{capture, cost};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);

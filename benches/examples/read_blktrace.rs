@@ -1,8 +1,8 @@
 //! CPU seconds and resident memory of reading a generated blktrace capture into requests.
 //!
-//! `cargo run --release -p benches --example read_blktrace -- 2000000` (requests; 5 events each)
+//! `cargo run --release -p iocast-bench --example read_blktrace -- 2000000` (requests; 5 events each)
 
-use benches::{capture, cost};
+use iocast_bench::{capture, cost};
 use traces::trace::ReadOptions;
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {

@@ -1,13 +1,13 @@
 //! CPU seconds of the standard load through a stack, 32 outstanding on the linear Cheetah without its cache.
 //!
-//! `cargo run --release -p benches --example stack -- guest=fifo@depth=32/hypervisor=fifo@depth=32/lun=fifo 10000000`:
+//! `cargo run --release -p iocast-bench --example stack -- guest=fifo@depth=32/hypervisor=fifo@depth=32/lun=fifo 10000000`:
 //! a stack as `iocast compare` takes it, and requests.
 
 use std::env;
 
-use benches::closed_loop::{OUTSTANDING, PAGE, cheetah_without_cache};
-use benches::cost;
 use drive_models::DriveModel;
+use iocast_bench::closed_loop::{OUTSTANDING, PAGE, cheetah_without_cache};
+use iocast_bench::cost;
 use replay::sources::RandomClosed;
 use replay::sources::random::RandomLoad;
 use replay::stack::StackSpec;

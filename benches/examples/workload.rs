@@ -1,14 +1,14 @@
 //! CPU seconds of a generated workload, closed loop, over the linear Cheetah without its cache.
 //!
-//! `cargo run --release -p benches --example workload -- surge:direct=on,metadata=off 2000000 fifo 0`: a workload as
+//! `cargo run --release -p iocast-bench --example workload -- surge:direct=on,metadata=off 2000000 fifo 0`: a workload as
 //! `iocast compare --workload` takes it, requests, a scheduler, and pages of the guest's page cache. What it takes
 //! to fill the guest's disk is not counted.
 
 use std::env;
 
-use benches::closed_loop::cheetah_without_cache;
-use benches::cost;
 use drive_models::DriveModel;
+use iocast_bench::closed_loop::cheetah_without_cache;
+use iocast_bench::cost;
 use replay::metrics::Class;
 use replay::{Engine, Limits, Metrics, Stage};
 use traces::Lba;

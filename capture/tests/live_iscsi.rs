@@ -7,7 +7,7 @@ use std::io::Read;
 use std::path::Path;
 use std::time::Duration;
 
-use capture::iscsi::{Analysis, AnalysisOptions, LiveCapture, PacketReader, interrupt};
+use iocast_capture::iscsi::{Analysis, AnalysisOptions, LiveCapture, PacketReader, interrupt};
 
 const COMMANDS: u32 = 500;
 

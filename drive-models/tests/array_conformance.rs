@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
-use drive_models::{Completion, DriveModel};
+use iocast_drives::{Completion, DriveModel};
 use proptest::prelude::*;
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
@@ -40,7 +40,7 @@ const MEMBERS: &[&str] = &[
 
 fn build(level: &str, cache: &str, member: &str) -> Box<dyn DriveModel> {
     let spec = format!("raid:stripe_unit=8k,{level},{cache},{member}");
-    drive_models::build(&spec.parse().unwrap()).unwrap().drive
+    iocast_drives::build(&spec.parse().unwrap()).unwrap().drive
 }
 
 /// Gap to the arrival before in µs, place and length as shares of the array, and operation.

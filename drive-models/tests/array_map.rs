@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use drive_models::array::plan::{MemberAccess, Planner, UnitWrite};
-use drive_models::array::{Geometry, Level};
+use iocast_drives::array::plan::{MemberAccess, Planner, UnitWrite};
+use iocast_drives::array::{Geometry, Level};
 use proptest::prelude::*;
 use traces::{Lba, Operation, Sectors};
 

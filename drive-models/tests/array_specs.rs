@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
-use drive_models::{BuiltDrive, build};
+use iocast_drives::{BuiltDrive, build};
 
 const DS8700: &str = include_str!("../profiles/ds8700-raid5-7.toml");
 

@@ -2,13 +2,13 @@
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
-use drive_models::{Completion, DriveModel, WriteCache};
+use iocast_drives::{Completion, DriveModel, WriteCache};
 use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};
 
 const MS: u64 = 1_000_000;
 
 fn array(settings: &str) -> Box<dyn DriveModel> {
-    drive_models::build(&format!("raid:member=fixed,{settings}").parse().unwrap()).unwrap().drive
+    iocast_drives::build(&format!("raid:member=fixed,{settings}").parse().unwrap()).unwrap().drive
 }
 
 fn request(operation: Operation, lba: u64, sectors: u64) -> Request {
@@ -276,7 +276,7 @@ fn a_discard_and_a_request_of_no_length_complete_at_once() {
 fn an_array_is_a_drive_that_may_be_a_member() {
     // RAID-50: two RAID-5 of three, striped.
     let settings = "raid:level=0,members=2,member=raid,member.level=5,member.members=3,member.member=fixed";
-    let mut drive = drive_models::build(&settings.parse().unwrap()).unwrap().drive;
+    let mut drive = iocast_drives::build(&settings.parse().unwrap()).unwrap().drive;
     let done = run(&mut *drive, &[(0, write(0, 8)), (0, write(128, 8)), (0, read(0, 8))]);
     assert_eq!(done.iter().map(|(time, _)| *time).collect::<Vec<_>>(), [2, 2, 3]);
 }
@@ -292,11 +292,11 @@ fn access_costs_the_time_of_a_member_or_only_the_overhead() {
 
 #[test]
 fn array_built_with_contents_equals_the_registrys_with_a_read_cache() {
-    use drive_models::array::{self, Contents, Geometry, Level, MemberParts};
+    use iocast_drives::array::{self, Contents, Geometry, Level, MemberParts};
 
     let part = || -> MemberParts {
         let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
-        (drive_models::build(&"fixed".parse().unwrap()).unwrap().drive, scheduler)
+        (iocast_drives::build(&"fixed".parse().unwrap()).unwrap().drive, scheduler)
     };
     let size = part().0.capacity();
     let geometry = Geometry::new(Level::Raid5, 5, Sectors::new(128), size);
@@ -323,11 +323,11 @@ fn array_built_with_contents_equals_the_registrys_with_a_read_cache() {
 
 #[test]
 fn passed_requests_leave_the_read_cache_as_served_ones_do() {
-    use drive_models::array::{self, Contents, Geometry, Level, MemberParts};
+    use iocast_drives::array::{self, Contents, Geometry, Level, MemberParts};
 
     let part = || -> MemberParts {
         let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
-        (drive_models::build(&"fixed".parse().unwrap()).unwrap().drive, scheduler)
+        (iocast_drives::build(&"fixed".parse().unwrap()).unwrap().drive, scheduler)
     };
     let geometry = Geometry::new(Level::Raid5, 5, Sectors::new(128), part().0.capacity());
     // Reads at random, each behind the one before once in three times, in so little that much is there already, and

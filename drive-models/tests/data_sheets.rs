@@ -2,7 +2,7 @@
 //! drive was measured.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use drive_models::{Completion, DriveModel, build};
+use iocast_drives::{Completion, DriveModel, build};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};

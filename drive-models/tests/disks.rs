@@ -1,7 +1,7 @@
 //! Disks that were built from published figures reproduce them.
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
-use drive_models::{Completion, DriveModel, build};
+use iocast_drives::{Completion, DriveModel, build};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};

@@ -2,9 +2,9 @@
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
-use drive_models::model_row::{never_contradict, queue_of_one_at_a_time};
-use drive_models::single_server::{Service, ServiceModel};
-use drive_models::{
+use iocast_drives::model_row::{never_contradict, queue_of_one_at_a_time};
+use iocast_drives::single_server::{Service, ServiceModel};
+use iocast_drives::{
     BuildError, DriveDescription, DriveError, DriveModel, ModelRow, PartBuilder, ProfileError, Registry, Section,
     Sections, SingleServer,
 };

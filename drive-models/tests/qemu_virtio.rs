@@ -5,8 +5,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::path::Path;
 
-use drive_models::empirical::{EmpiricalFit, Heading};
-use drive_models::{PROFILES, Profile, WriteCache};
+use iocast_drives::empirical::{EmpiricalFit, Heading};
+use iocast_drives::{PROFILES, Profile, WriteCache};
 use traces::formats;
 use traces::trace::ReadOptions;
 use traces::{Flags, Request, Sectors, Timestamp};

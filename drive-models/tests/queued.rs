@@ -5,9 +5,9 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
-use drive_models::queued::{QueueLimits, Queued};
-use drive_models::single_server::{Service, ServiceModel};
-use drive_models::{Completion, DriveModel, build, build_mechanical};
+use iocast_drives::queued::{QueueLimits, Queued};
+use iocast_drives::single_server::{Service, ServiceModel};
+use iocast_drives::{Completion, DriveModel, build, build_mechanical};
 use proptest::prelude::*;
 use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};

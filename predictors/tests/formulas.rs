@@ -2,8 +2,8 @@
 //! for any profile.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use predictors::qpn::net::{self, Group, Served};
-use predictors::{
+use iocast_predictors::qpn::net::{self, Group, Served};
+use iocast_predictors::{
     Consolidation, Isolated, OperationForecast, Outcomes, PREDICTORS, PredictError, VmForecast, build, predictor,
 };
 use proptest::prelude::*;
@@ -158,7 +158,7 @@ fn qpn_reproduces_the_net_that_it_was_calibrated_with() {
     near(together.vms[1].writes.iops, expected[1] * 0.8);
     let given = ask("qpn:read_service=8ms,write_service=18ms", &[of("a", [3.0, 1.0]), of("b", [2.0, 4.0])]).unwrap();
     near(given.forecast().total_read_iops, expected[0] / 2.0);
-    assert_eq!(predictors::qpn::storage::service_of_line(2.0, 50.0), 4.0);
+    assert_eq!(iocast_predictors::qpn::storage::service_of_line(2.0, 50.0), 4.0);
 }
 
 /// Clients of a VM alone that think, at a storage of 2 ms reads and 5 ms writes with weights 3:1, and what they get.
@@ -264,11 +264,11 @@ fn qpn_service_times_are_those_of_the_line_at_25_threads() {
     assert!(note("qpn:read_responses=10x70ms+20x90ms+30x110ms").contains("a read takes 4.000 ms"));
     assert!(note("qpn:read_responses=10x70ms").contains("a read takes 7.000 ms"));
     let both = "qpn:read_service=4ms,read_responses=10x70ms".parse().unwrap();
-    let Err(error) = predictors::build(&both) else { panic!("it takes both") };
+    let Err(error) = iocast_predictors::build(&both) else { panic!("it takes both") };
     assert!(error.to_string().contains("not given beside read_service: give one of them"), "{error}");
     // Responses must grow with the number of threads, and the line must be positive at 25 threads.
     for odd in ["10x100ms+20x10ms", "10x50ms+20x49ms", "100x1ms+200x2000ms"] {
-        let Err(error) = predictors::build(&format!("qpn:read_responses={odd}").parse().unwrap()) else {
+        let Err(error) = iocast_predictors::build(&format!("qpn:read_responses={odd}").parse().unwrap()) else {
             panic!("{odd} is taken")
         };
         assert!(error.to_string().contains("grow with the number of threads"), "{error}");

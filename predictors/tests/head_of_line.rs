@@ -1,7 +1,7 @@
 //! The fixed point of `hol` (reads before writes) against a simulation of the same queue, event by event.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use predictors::hol::{Class, Solved, solve};
+use iocast_predictors::hol::{Class, Solved, solve};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

@@ -4,8 +4,8 @@
 
 mod synthetic;
 
-use predictors::synthetic::{Campaign, SYNTHETIC_SETUPS};
-use predictors::{IsolatedTrace, twin};
+use iocast_predictors::synthetic::{Campaign, SYNTHETIC_SETUPS};
+use iocast_predictors::{IsolatedTrace, twin};
 use synthetic::{Errors, add_errors, check_reading_ahead, errors, own_then_others};
 
 #[test]

@@ -6,8 +6,8 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use predictors::profile::Measure;
-use predictors::{
+use iocast_predictors::profile::Measure;
+use iocast_predictors::{
     Consolidation, Isolated, IsolatedTrace, IsolatedTraceBuilder, OperationForecast, Outcomes, PREDICTORS,
     PredictError, predictor,
 };

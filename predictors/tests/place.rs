@@ -3,8 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use predictors::place::{Figure, Forecasts, Limits, PlaceError, Placement, Task, forecast, place};
-use predictors::{Predictor, build};
+use iocast_predictors::place::{Figure, Forecasts, Limits, PlaceError, Placement, Task, forecast, place};
+use iocast_predictors::{Predictor, build};
 use proptest::prelude::*;
 use traces::Sectors;
 use traces::results::isolation::{IsolatedOperation, IsolationProfile};

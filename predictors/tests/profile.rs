@@ -1,7 +1,7 @@
 //! Isolation profiles of a few requests, with each figure computed by hand.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use predictors::profile::Measure;
+use iocast_predictors::profile::Measure;
 use traces::results::TraceProvenance;
 use traces::results::isolation::IsolationProfile;
 use traces::{Layer, Lba, Nanos, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, TraceMeta};

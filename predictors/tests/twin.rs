@@ -4,8 +4,8 @@
 
 mod synthetic;
 
-use predictors::synthetic::{Campaign, SYNTHETIC_SETUPS};
-use predictors::{IsolatedTrace, IsolatedTraceBuilder, twin};
+use iocast_predictors::synthetic::{Campaign, SYNTHETIC_SETUPS};
+use iocast_predictors::{IsolatedTrace, IsolatedTraceBuilder, twin};
 use synthetic::{check_reading_ahead, errors, forecast, own_then_others};
 use traces::results::isolation::IsolationProfile;
 use traces::{Lba, Nanos, Observed, Operation, Record, Request, Sectors, Timestamp};
@@ -28,7 +28,7 @@ fn written(setup: usize, members: [usize; 2]) -> (Vec<[(f64, f64); 2]>, Vec<Stri
     let traces = members.map(|vm| traces[vm].trace.clone());
     let truth = campaign.together(SYNTHETIC_SETUPS[setup], setup, &members).unwrap().together;
     let ours = forecast(&alone, &traces).unwrap();
-    let of = |(vm, truth): (&predictors::VmForecast, &IsolationProfile)| {
+    let of = |(vm, truth): (&iocast_predictors::VmForecast, &IsolationProfile)| {
         let ms = |ns: Option<f64>| ns.unwrap_or_default() / 1e6;
         let (writes, truth) = (vm.writes, &truth.writes);
         [(ms(writes.response_ns), ms(truth.response_ns)), (writes.iops.unwrap_or_default(), truth.iops)]

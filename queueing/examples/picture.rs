@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use queueing::net::{description, draw};
+use iocast_queueing::net::{description, draw};
 
 fn main() -> ExitCode {
     let mut arguments = std::env::args().skip(1);

@@ -3,9 +3,9 @@
 use std::hint::black_box;
 use std::time::Instant;
 
-use queueing::exact::closed_form::TwoClasses;
-use queueing::exact::network::{ClosedNetwork, Discipline, NetworkError, Solved, Station};
-use queueing::exact::{approximate, convolution, mva};
+use iocast_queueing::exact::closed_form::TwoClasses;
+use iocast_queueing::exact::network::{ClosedNetwork, Discipline, NetworkError, Solved, Station};
+use iocast_queueing::exact::{approximate, convolution, mva};
 
 /// Three classes of thirty customers that think, a processor, and two disks of `servers` servers.
 fn network(servers: u32) -> ClosedNetwork {

@@ -1,11 +1,11 @@
 //! Prints how many service completions per CPU second a simulation of the paper's net makes.
-//! `cargo run --release -p queueing --example speed`
+//! `cargo run --release -p iocast-queueing --example speed`
 #![allow(clippy::unwrap_used)] // An example may stop at once.
 
 use std::time::Instant;
 
-use queueing::net::description::parse;
-use queueing::simulation::{Settings, simulate};
+use iocast_queueing::net::description::parse;
+use iocast_queueing::simulation::{Settings, simulate};
 
 fn main() {
     let net = parse(include_str!("../nets/noorshams2014.toml"), "noorshams2014.toml").unwrap();

@@ -3,12 +3,12 @@
 
 mod nets;
 
+use iocast_queueing::exact::ctmc::{ColorFigures, CtmcError, STATES_MAX, SteadyState, solve};
+use iocast_queueing::exact::mva;
+use iocast_queueing::exact::network::{ClosedNetwork, Discipline, Station};
+use iocast_queueing::net::Net;
+use iocast_queueing::simulation::{Estimate, Settings, simulate};
 use nets::{HEAD, arrow, head_of_line, net, paper, queue, station};
-use queueing::exact::ctmc::{ColorFigures, CtmcError, STATES_MAX, SteadyState, solve};
-use queueing::exact::mva;
-use queueing::exact::network::{ClosedNetwork, Discipline, Station};
-use queueing::net::Net;
-use queueing::simulation::{Estimate, Settings, simulate};
 use serde::Deserialize;
 
 fn solved(net: &Net) -> SteadyState {
@@ -224,7 +224,7 @@ fn choices_follow_priority_then_transition_weight_then_firing_weight() {
 fn rates_that_lie_far_apart_keep_their_digits() {
     // A token goes to `b` once in ten million times, and stays there ten million times as long.
     let mut net = choosing(&EACH.replace("name = \"b\",", "name = \"b\", weight = 1e-7,"));
-    net.places[2].colors[0].service = Some(queueing::distribution::Distribution::Exponential { mean: 1e7 });
+    net.places[2].colors[0].service = Some(iocast_queueing::distribution::Distribution::Exponential { mean: 1e7 });
     net.transitions[0].modes[2].weight = 1e-7;
     let parts = ["s", "a", "b", "c"].map(|name| place(&net, name)[0].population);
     for (found, expected) in parts.into_iter().zip([1.0 / 3.0, 1.0 / 3.0, 1.0 / 3.0, 1e-7 / 3.0]) {
@@ -248,7 +248,7 @@ fn nets_that_are_no_small_chain_are_refused_with_a_remedy() {
     crowded.places[0].colors[0].initial = 1_000_000;
     assert_eq!(refused(&crowded, STATES_MAX), CtmcError::TooLarge);
     // They lie where an immediate transition moves them one by one.
-    crowded.places[0].kind = queueing::net::PlaceKind::Ordinary;
+    crowded.places[0].kind = iocast_queueing::net::PlaceKind::Ordinary;
     crowded.places[0].colors[0].service = None;
     assert_eq!(refused(&crowded, STATES_MAX), CtmcError::TooLarge);
     let large = paper([30, 10], "exponential = { mean = 20 }", 1);
@@ -287,7 +287,7 @@ fn nets_without_a_future_are_refused() {
     // A token runs in circles between places that take no time.
     let mut runs = choosing(EACH);
     for place in &mut runs.places {
-        place.kind = queueing::net::PlaceKind::Ordinary;
+        place.kind = iocast_queueing::net::PlaceKind::Ordinary;
         place.colors[0].service = None;
     }
     let error = solve(&runs, STATES_MAX).unwrap_err().to_string();

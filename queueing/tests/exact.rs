@@ -1,11 +1,11 @@
 //! Solvers without simulation against published figures, against one another and against laws that must hold.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+use iocast_queueing::exact::network::{ClosedNetwork, Discipline, NetworkError, Solved, Station};
+use iocast_queueing::exact::{approximate, convolution, mva};
 use proptest::prelude::*;
 use proptest::strategy::ValueTree;
 use proptest::test_runner::TestRunner;
-use queueing::exact::network::{ClosedNetwork, Discipline, NetworkError, Solved, Station};
-use queueing::exact::{approximate, convolution, mva};
 
 const PS: Discipline = Discipline::ProcessorSharing { servers: 1 };
 

@@ -4,7 +4,7 @@
 mod coverage;
 
 use coverage::{EXACT, papers_net, share_covered};
-use queueing::simulation::Settings;
+use iocast_queueing::simulation::Settings;
 
 #[test]
 fn intervals_hold_the_exact_answer_about_as_often_as_they_say() {

@@ -4,7 +4,7 @@
 mod coverage;
 
 use coverage::{EXACT, papers_net, share_covered};
-use queueing::simulation::{Method, Settings};
+use iocast_queueing::simulation::{Method, Settings};
 
 /// With these many runs the share of a sound 95 % interval lies within 93 to 97 % nearly always.
 const SEEDS: u64 = 500;

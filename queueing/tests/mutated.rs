@@ -4,11 +4,11 @@
 
 mod nets;
 
+use iocast_queueing::exact::ctmc;
+use iocast_queueing::net::{Net, description, draw, qpe};
+use iocast_queueing::simulation::{Settings, simulate};
 use nets::PAPER;
 use proptest::prelude::*;
-use queueing::exact::ctmc;
-use queueing::net::{Net, description, draw, qpe};
-use queueing::simulation::{Settings, simulate};
 
 const QPE: &str = r#"<net><colors><color id="c" name="job"/></colors>
   <queues><queue id="q0" name="think" strategy="IS" number-of-servers="1"/>

@@ -1,9 +1,9 @@
 //! Solvers without simulation against the stored answers of Octave's package `queueing`.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use queueing::exact::network::{ClosedNetwork, Discipline, Station};
-use queueing::exact::open::{Arrivals, first_come_first_served};
-use queueing::exact::{approximate, convolution, mva};
+use iocast_queueing::exact::network::{ClosedNetwork, Discipline, Station};
+use iocast_queueing::exact::open::{Arrivals, first_come_first_served};
+use iocast_queueing::exact::{approximate, convolution, mva};
 use serde::Deserialize;
 
 #[derive(Deserialize)]

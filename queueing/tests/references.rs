@@ -4,11 +4,11 @@
 mod nets;
 mod pepsy;
 
+use iocast_queueing::exact::mva;
+use iocast_queueing::exact::network::{ClosedNetwork, Discipline, Station};
+use iocast_queueing::net::Net;
+use iocast_queueing::simulation::{ColorResult, Estimate, Settings, SimulationResult, simulate};
 use nets::{HEAD, PAPER, arrow, head_of_line, net, paper, queue, station};
-use queueing::exact::mva;
-use queueing::exact::network::{ClosedNetwork, Discipline, Station};
-use queueing::net::Net;
-use queueing::simulation::{ColorResult, Estimate, Settings, SimulationResult, simulate};
 
 fn run(net: &Net, seed: u64) -> SimulationResult {
     let result = simulate(net, &Settings { seed, events: [400_000, 40_000_000], ..Settings::default() }).unwrap();

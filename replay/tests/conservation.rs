@@ -9,10 +9,10 @@ mod requests;
 use std::collections::BTreeMap;
 
 use drive_models::DriveModel;
+use iocast_replay::{ActiveTime, Engine, Limits, Metrics, Observer, Served, Stage};
 use listed::Listed;
 use loads::{arriving, limits};
 use proptest::prelude::*;
-use replay::{ActiveTime, Engine, Limits, Metrics, Observer, Served, Stage};
 use requests::request;
 use traces::spec::Spec;
 use traces::{Flags, Operation, Request, RequestId, Timestamp};

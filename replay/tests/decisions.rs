@@ -1,9 +1,9 @@
 //! The reconstruction of decisions from the events of the block layer, and their comparison with a scheduler.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+use iocast_replay::decisions::DecisionsError;
+use iocast_replay::{Decisions, Pacing, RecordedRun};
 use proptest::prelude::*;
-use replay::decisions::DecisionsError;
-use replay::{Decisions, Pacing, RecordedRun};
 use traces::events::{Category, Event, Watch, action};
 use traces::results::decisions::Agreement;
 use traces::{Priority, Timestamp};

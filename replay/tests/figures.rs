@@ -3,9 +3,9 @@
 
 mod listed;
 
+use iocast_replay::metrics::Class;
+use iocast_replay::{ActiveTime, DecisionLog, Engine, Limits, Metrics, Overload, Stage, figures};
 use listed::Listed;
-use replay::metrics::Class;
-use replay::{ActiveTime, DecisionLog, Engine, Limits, Metrics, Overload, Stage, figures};
 use schedulers::Scheduler;
 use traces::results::{Part, Run, Status};
 use traces::{Flags, Lba, Operation, Request, Sectors, StreamId, Timestamp, VmId};
@@ -152,14 +152,14 @@ fn flushes_and_discards_are_a_separate_class_of_their_vm() {
 fn ratio_is_run_over_baseline_for_comparable_runs_only() {
     let base = run(&replay(&load(), Limits::default(), "fixed:service=1ms"));
     let slow = run(&replay(&load(), Limits::default(), "fixed:service=4ms"));
-    let ratio = replay::figures::ratio(&slow, &base).unwrap();
+    let ratio = iocast_replay::figures::ratio(&slow, &base).unwrap();
     assert!((ratio.response_time_mean.unwrap() - 4.0).abs() < 1e-9);
     assert!((ratio.response_time_p99.unwrap() - 4.0).abs() < 0.01);
     assert!((ratio.throughput.unwrap() - 0.25).abs() < 1e-9);
     let overloaded = Status::Overloaded { reason: String::new(), remedy: String::new() };
     let marked = Run { status: overloaded, ..slow };
-    assert_eq!(replay::figures::ratio(&marked, &base), None);
-    assert_eq!(replay::figures::ratio(&base, &marked), None);
+    assert_eq!(iocast_replay::figures::ratio(&marked, &base), None);
+    assert_eq!(iocast_replay::figures::ratio(&base, &marked), None);
 }
 
 #[test]
@@ -200,7 +200,7 @@ fn log_reports_its_first_write_error() {
 }
 
 /// Reads of 1 ms, one every `gap` us.
-fn verdict(requests: u64, gap_us: u64, drive: &str) -> replay::overload::Verdict {
+fn verdict(requests: u64, gap_us: u64, drive: &str) -> iocast_replay::overload::Verdict {
     let requests: Vec<Request> = (0..requests)
         .map(|index| {
             let arrival = Timestamp::from_ns(index * gap_us * 1000);

@@ -1,8 +1,8 @@
 //! Schedulers that run freely on a capture, with expected figures worked out by hand.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-use replay::decisions::DecisionsError;
-use replay::{Pacing, RecordedRun};
+use iocast_replay::decisions::DecisionsError;
+use iocast_replay::{Pacing, RecordedRun};
 use traces::events::{Category, Event, Watch, action};
 use traces::results::free_run::FreeRun;
 use traces::{Priority, Timestamp};

@@ -9,10 +9,10 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use iocast_replay::live::{Clock, DeviceDrive, End, Failure, Finished, LiveDevice, LiveEnded, LiveEngine, OnError};
+use iocast_replay::{Engine, Source};
 use modelled_device::{ManualClock, ModelledDevice, Observers, observers, paced, reads, stage, text};
 use proptest::prelude::*;
-use replay::live::{Clock, DeviceDrive, End, Failure, Finished, LiveDevice, LiveEnded, LiveEngine, OnError};
-use replay::{Engine, Source};
 use traces::{Nanos, Observed, Record, Request, RequestId, Sectors, Timestamp};
 
 type Drive<F> = DeviceDrive<ModelledDevice<F>>;
@@ -154,7 +154,7 @@ fn an_interrupted_replay_sends_no_more_and_waits_for_the_device() {
     // Five arrivals per service: most wait in the scheduler, which keeps them.
     let ended = live(&reads(1000, 1_000_000), 0, "none", 2, device).stop(stop).run().unwrap();
     assert_eq!(ended.end, End::Interrupted);
-    let completed = ended.observer.0.total(replay::metrics::Class::Read).response.count();
+    let completed = ended.observer.0.total(iocast_replay::metrics::Class::Read).response.count();
     // 21 before the signal, and the two in flight.
     assert_eq!(completed, 23);
     assert_eq!(ended.unfinished as u64 + completed, ended.punctuality.error.count());

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use replay::live::{Failure, Finished, LiveDevice, Ring, Target, ThreadPool};
+use iocast_replay::live::{Failure, Finished, LiveDevice, Ring, Target, ThreadPool};
 use tempfile::TempDir;
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 

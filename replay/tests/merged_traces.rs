@@ -5,9 +5,9 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
-use replay::ReplayError;
-use replay::sources::{AddressMap, Asap, Closed, MergedTraces, Open, TimeWindow, VmTrace, extent};
-use replay::{ActiveTime, Engine, Limits, Metrics, Observer, Source, Stage};
+use iocast_replay::ReplayError;
+use iocast_replay::sources::{AddressMap, Asap, Closed, MergedTraces, Open, TimeWindow, VmTrace, extent};
+use iocast_replay::{ActiveTime, Engine, Limits, Metrics, Observer, Source, Stage};
 use traces::quantity::Fraction;
 use traces::{
     Layer, Lba, Losses, Nanos, Observed, Operation, ReadError, Record, Request, RequestId, Sectors, Timestamp,

@@ -2,13 +2,13 @@
 //! the closed system without think time. Seeds are fixed; tolerances are several standard errors wide.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+use iocast_replay::ReplayError;
+use iocast_replay::metrics::Class;
+use iocast_replay::sources::RandomClosed;
+use iocast_replay::sources::random::RandomLoad;
+use iocast_replay::{Engine, Limits, Metrics, Next, Source, Stage};
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
-use replay::ReplayError;
-use replay::metrics::Class;
-use replay::sources::RandomClosed;
-use replay::sources::random::RandomLoad;
-use replay::{Engine, Limits, Metrics, Next, Source, Stage};
 use schedulers::fifo::Fifo;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
 

@@ -11,8 +11,8 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use iocast_replay::{Engine, Limits, Observer, Served, Stage};
 use listed::Listed;
-use replay::{Engine, Limits, Observer, Served, Stage};
 use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Flags, Lba, Operation, Priority, Request, RequestId, Sectors, Timestamp, VmId};
 

@@ -6,10 +6,10 @@ mod modelled_device;
 mod requests;
 
 use drive_models::throttle::{Procedure, Throttle, ThrottleSettings, find_k};
+use iocast_replay::live::{DeviceDrive, End, Failure, LiveEnded, LiveEngine, ServiceTimes, Throttled};
+use iocast_replay::{Engine, Source};
 use modelled_device::{ManualClock, ModelledDevice, Observers, observers, paced, reads, stage, text};
 use proptest::prelude::*;
-use replay::live::{DeviceDrive, End, Failure, LiveEnded, LiveEngine, ServiceTimes, Throttled};
-use replay::{Engine, Source};
 use traces::{Nanos, Observed, Record, Timestamp};
 
 type Device = ModelledDevice<fn(usize) -> Option<Failure>>;
@@ -97,7 +97,7 @@ fn k_that_adapts_gives_the_modelled_service_time_on_a_device_that_slows_down_ten
 }
 
 fn clock_seconds(clock: &ManualClock) -> f64 {
-    use replay::live::Clock;
+    use iocast_replay::live::Clock;
     clock.now().as_ns() as f64 / 1e9
 }
 

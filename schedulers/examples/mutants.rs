@@ -12,7 +12,7 @@
 //! A block holds a file below `schedulers/src/`, the test that must go red, old text that occurs once in the file, and
 //! new text. The test is a test file and a function, or `lib::` and a function for a test in the source. More lines
 //! with `-` or `+` make texts of several lines. The workspace is copied to a scratch folder and never itself changed. A
-//! mutant whose test stays green meets the whole of `cargo test -p schedulers` before it counts as a survivor. A mutant
+//! mutant whose test stays green meets the whole of `cargo test -p iocast-schedulers` before it counts as a survivor. A mutant
 //! that does not compile, or whose old text is gone, is an error.
 #![allow(clippy::unwrap_used, reason = "a tool for the workspace's own use stops where it fails")]
 
@@ -111,18 +111,19 @@ fn target(place: &str) -> Vec<&str> {
 fn judge(scratch: &Path, mutant: &Mutant, by_all: bool) -> Result<Verdict, String> {
     let (place, name) = mutant.test.split_once("::").ok_or("the test is not of the form file::function")?;
     let target = target(place);
-    let build: Vec<&str> = ["test", "-p", "schedulers", "--no-run"].into_iter().chain(target.iter().copied()).collect();
+    let build: Vec<&str> =
+        ["test", "-p", "iocast-schedulers", "--no-run"].into_iter().chain(target.iter().copied()).collect();
     if succeeds(cargo(scratch, &build)) != Some(true) {
         return Err("does not compile".to_owned());
     }
-    let run: Vec<&str> = ["test", "-p", "schedulers"].into_iter().chain(target).chain([name]).collect();
+    let run: Vec<&str> = ["test", "-p", "iocast-schedulers"].into_iter().chain(target).chain([name]).collect();
     match succeeds(cargo(scratch, &run)) {
         None => return Ok(Verdict::Caught("hangs")),
         Some(false) => return Ok(Verdict::Caught("caught")),
         Some(true) if !by_all => return Ok(Verdict::Survived),
         Some(true) => {}
     }
-    Ok(match succeeds(cargo(scratch, &["test", "-p", "schedulers"])) {
+    Ok(match succeeds(cargo(scratch, &["test", "-p", "iocast-schedulers"])) {
         Some(true) => Verdict::Survived,
         Some(false) => Verdict::Caught("caught by another test"),
         None => Verdict::Caught("hangs in another test"),
@@ -145,7 +146,7 @@ fn try_out(scratch: &Path, mutant: &Mutant, by_all: bool) -> Result<Verdict, Str
 
 /// Whether every test that is named exists, and all that will be run are green, without a mutant.
 fn check_unchanged(scratch: &Path, mutants: &[Mutant], by_all: bool) {
-    let mut arguments = vec!["test", "-p", "schedulers"];
+    let mut arguments = vec!["test", "-p", "iocast-schedulers"];
     for mutant in mutants {
         let (place, name) = mutant.test.split_once("::").expect("file::function");
         let file = if place == "lib" { format!("src/{}", mutant.file) } else { format!("tests/{place}.rs") };

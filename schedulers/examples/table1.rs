@@ -1,8 +1,8 @@
 //! Prints Table 1 of Geist, Jones and Westall 2010 from the policies themselves. The head is on block 100, the requests
 //! are for blocks 20, 82, 120 and 200, and service times equal distance.
 
-use schedulers::DistanceCost;
-use schedulers::table::{evaluate, greedy_sequence, optimal_sequence};
+use iocast_schedulers::DistanceCost;
+use iocast_schedulers::table::{evaluate, greedy_sequence, optimal_sequence};
 use traces::{Lba, Sectors};
 
 const HEADER: &str = "\

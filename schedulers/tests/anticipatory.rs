@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::{Driver, Ids, ms};
-use schedulers::{Capacity, Dispatch};
+use iocast_schedulers::{Capacity, Dispatch};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
 
 fn anticipatory(tunables: &str) -> Driver {

@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::Dispatch;
+use iocast_schedulers::Dispatch;
 use traces::Operation::{Read, Write};
 use traces::{Lba, Request, RequestId, Sectors, StreamId, VmId};
 

@@ -7,7 +7,7 @@ mod driver;
 
 use bfq_processes::{Processes, be, bfq};
 use driver::{Driver, Ids, ms};
-use schedulers::{Capacity, Dispatch, Scheduler};
+use iocast_schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, VmId};
 
 fn runs(streams: &[u32]) -> Vec<(u32, usize)> {

@@ -6,7 +6,7 @@ mod driver;
 
 use bfq_processes::{Processes, be, bfq};
 use driver::{Driver, Ids};
-use schedulers::Dispatch;
+use iocast_schedulers::Dispatch;
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 #[test]

@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::Driver;
-use schedulers::{Dispatch, Scheduler};
+use iocast_schedulers::{Dispatch, Scheduler};
 use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId};
 
 /// Best effort, by level. Level 4 is the default; only its queues are raised.

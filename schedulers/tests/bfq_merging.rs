@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::Driver;
-use schedulers::Scheduler;
+use iocast_schedulers::Scheduler;
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId};
 
 fn be(level: u8) -> Priority {

@@ -3,7 +3,7 @@
 mod driver;
 
 use driver::Driver;
-use schedulers::{Capacity, Dispatch};
+use iocast_schedulers::{Capacity, Dispatch};
 use traces::RequestId;
 
 #[test]

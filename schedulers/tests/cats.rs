@@ -4,8 +4,8 @@
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::cats::{Cats, ENTRY};
-use schedulers::{Capacity, Dispatch, DistanceCost, Scheduler};
+use iocast_schedulers::cats::{Cats, ENTRY};
+use iocast_schedulers::{Capacity, Dispatch, DistanceCost, Scheduler};
 use traces::spec::Settings;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 

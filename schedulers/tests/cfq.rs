@@ -6,7 +6,7 @@ mod driver;
 
 use cfq_processes::{BE, IDLE, RT, ask, cfq, read, write};
 use driver::{Driver, ms};
-use schedulers::{Capacity, Dispatch};
+use iocast_schedulers::{Capacity, Dispatch};
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
 
 /// Each stream has `count` requests, far from those of the others; each request takes 10 ms. Returns the streams and

@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::Dispatch;
+use iocast_schedulers::Dispatch;
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, VmId};
 
 fn cfq(tunables: &str) -> Driver {

@@ -6,7 +6,7 @@ mod driver;
 
 use cfq_processes::{BE, ask, cfq, read, send, write};
 use driver::{Driver, ms};
-use schedulers::Dispatch;
+use iocast_schedulers::Dispatch;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors};
 
 /// The only waiting request is sent, once the device has idled.

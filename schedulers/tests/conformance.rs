@@ -4,8 +4,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use iocast_schedulers::{Capacity, Dispatch, DistanceCost, RuleInfo, SCHEDULERS, Scheduler, build};
 use proptest::prelude::*;
-use schedulers::{Capacity, Dispatch, DistanceCost, RuleInfo, SCHEDULERS, Scheduler, build};
 use traces::spec::{Settings, Spec, Unit};
 use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 

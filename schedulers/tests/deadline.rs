@@ -3,7 +3,7 @@
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::{Capacity, Dispatch, Scheduler};
+use iocast_schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Nanos, Operation, RequestId};
 
 fn deadline(tunables: &str) -> Driver {

@@ -3,8 +3,8 @@
 mod driver;
 
 use driver::{Driver, ms};
+use iocast_schedulers::{AccessCost, Capacity, Dispatch, DistanceCost, build};
 use proptest::prelude::*;
-use schedulers::{AccessCost, Capacity, Dispatch, DistanceCost, build};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 #[test]

@@ -3,7 +3,7 @@
 mod driver;
 
 use driver::Driver;
-use schedulers::Dispatch;
+use iocast_schedulers::Dispatch;
 use traces::Operation::{Read, Write};
 
 #[test]

@@ -4,8 +4,8 @@
 mod driver;
 
 use driver::{Driver, Ids, ms};
+use iocast_schedulers::{Capacity, Dispatch};
 use proptest::prelude::*;
-use schedulers::{Capacity, Dispatch};
 use traces::Operation::{Read, Write};
 use traces::{Nanos, RequestId, Timestamp};
 

@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::{Capacity, Dispatch, Scheduler};
+use iocast_schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 fn kyber() -> Driver {

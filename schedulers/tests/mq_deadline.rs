@@ -4,7 +4,7 @@
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::{Capacity, Dispatch, Scheduler};
+use iocast_schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors};
 
 /// With ticks of a nanosecond, so that they change nothing.

@@ -6,8 +6,8 @@ mod driver;
 mod rule_cases;
 
 use driver::Driver;
+use iocast_schedulers::SCHEDULERS;
 use rule_cases::{Case, cases};
-use schedulers::SCHEDULERS;
 
 #[test]
 fn each_rule_counts_the_requests_that_it_sends() {

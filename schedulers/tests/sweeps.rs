@@ -3,7 +3,7 @@
 mod driver;
 
 use driver::{Driver, ms};
-use schedulers::{AccessCost, Capacity, Dispatch, DistanceCost};
+use iocast_schedulers::{AccessCost, Capacity, Dispatch, DistanceCost};
 use traces::{Lba, Nanos, RequestId, Sectors, Timestamp};
 
 #[test]

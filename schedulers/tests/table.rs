@@ -6,9 +6,9 @@ mod driver;
 use std::cell::Cell;
 
 use driver::Driver;
+use iocast_schedulers::table::{Evaluation, Table, evaluate, greedy_sequence, optimal_sequence};
+use iocast_schedulers::{AccessCost, Capacity, Dispatch, DistanceCost, Scheduler};
 use proptest::prelude::*;
-use schedulers::table::{Evaluation, Table, evaluate, greedy_sequence, optimal_sequence};
-use schedulers::{AccessCost, Capacity, Dispatch, DistanceCost, Scheduler};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 /// Costs of a leg, under some of which the table is exact.

@@ -4,8 +4,8 @@
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-use serve::image::Image;
-use serve::{ImageSource, Opening};
+use iocast_serve::image::Image;
+use iocast_serve::{ImageSource, Opening};
 use traces::Sectors;
 
 fn at(path: &Path) -> ImageSource {

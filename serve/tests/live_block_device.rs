@@ -6,8 +6,8 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use serve::image::Image;
-use serve::{ImageSource, Opening};
+use iocast_serve::image::Image;
+use iocast_serve::{ImageSource, Opening};
 use tempfile::TempDir;
 use traces::Sectors;
 

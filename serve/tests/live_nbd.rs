@@ -14,7 +14,7 @@ use std::process::{Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use serve::Description;
+use iocast_serve::Description;
 use support::{TestServer, WRITE, described, output, program, read_log, request};
 use traces::{Nanos, Operation};
 

@@ -8,7 +8,7 @@ use std::io::{ErrorKind, Read, Write};
 use std::os::unix::net::UnixStream;
 use std::time::{Duration, Instant};
 
-use serve::{Description, Limits};
+use iocast_serve::{Description, Limits};
 use support::{
     Client, DISCONNECT, EINVAL, ENOSPC, ESHUTDOWN, FLUSH, FUA, NO_HOLE, READ, Random, TRIM, TestServer, WRITE, ZERO,
     described, option, read_log, request, take,
@@ -409,6 +409,6 @@ fn file_that_the_log_cannot_grow_in_is_refused_at_the_start() {
     let log = folder.path().join("log.parquet");
     std::fs::create_dir(&log).unwrap();
     let description = Description { log: Some(log), ..described(QUICK, "memory:1m") };
-    let begun = serve::ServedDrive::begin(serve::check(description).unwrap());
+    let begun = iocast_serve::ServedDrive::begin(iocast_serve::check(description).unwrap());
     assert!(begun.err().expect("it is refused").to_string().contains("log.parquet"));
 }

@@ -12,9 +12,9 @@ use std::time::{Duration, Instant};
 
 use drive_models::throttle::ThrottleScale;
 use guest::{Guest, ONE_QUEUE};
-use serve::log::Log;
-use serve::log::recovery::recover;
-use serve::{Description, ImagePlacement, ServedDrive, VmBy, check};
+use iocast_serve::log::Log;
+use iocast_serve::log::recovery::recover;
+use iocast_serve::{Description, ImagePlacement, ServedDrive, VmBy, check};
 use support::{Client, EINVAL, FLUSH, FUA, NO_HOLE, READ, TRIM, TestServer, ZERO, read_log};
 use traces::{Flags, Layer, Lba, Operation, Record, TraceMeta};
 

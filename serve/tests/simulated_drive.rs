@@ -1,10 +1,10 @@
 //! The simulated drive against the replay engine: the same arrivals get the same times, however late the caller polls.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+use iocast_serve::simulated_drive::{FinishedRequest, SimulatedDrive};
 use proptest::prelude::*;
 use replay::ReplayError;
 use replay::{Engine, Limits, Next, Observer, Served, Source, Stage};
-use serve::simulated_drive::{FinishedRequest, SimulatedDrive};
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 /// A source of requests at fixed times.

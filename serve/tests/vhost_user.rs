@@ -11,7 +11,7 @@ use guest::{
     DISCARD, EVENT_INDEX, FLUSH, GET_ID, Guest, IN, IOERR, OK, ONE_QUEUE, OUT, PROTOCOL_FEATURES, Setup, UNSUPP,
     WRITE_ZEROES, negotiate,
 };
-use serve::Description;
+use iocast_serve::Description;
 use support::{TestServer, described, read_log};
 use traces::{Nanos, Operation, Record, Timestamp};
 use vhost::VhostBackend;
@@ -294,7 +294,7 @@ fn refused_requests_get_a_status_and_the_queue_goes_on() {
 
 #[test]
 fn requests_beyond_the_limit_wait_in_the_ring() {
-    let limits = serve::Limits { requests: 4, ..serve::Limits::default() };
+    let limits = iocast_serve::Limits { requests: 4, ..iocast_serve::Limits::default() };
     let server = TestServer::limited(described("fixed:service=10ms", "memory:1m"), limits);
     let mut guest = Guest::start(&server.disk(0), ONE_QUEUE);
     for slot in 0..12 {

@@ -16,8 +16,8 @@ use std::time::Duration;
 use guest::{
     FLUSH, Guest, IN, INDIRECT, IOERR, MEMORY_BEGIN, NEXT, OK, ONE_QUEUE, Setup, WRITABLE, negotiate, sealed_memory,
 };
+use iocast_serve::Limits;
 use rustix::fs::{MemfdFlags, memfd_create};
-use serve::Limits;
 use support::{Client, TestServer, described, take};
 use vhost::{VhostBackend, VhostUserMemoryRegionInfo};
 use vm_memory::{Bytes, GuestAddress};

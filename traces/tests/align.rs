@@ -4,10 +4,10 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use traces::align::{AlignError, Key, Sample, align};
-use traces::results::alignment::AlignmentFigures;
-use traces::trace::ReadOptions;
-use traces::{Timestamp, formats};
+use iocast_traces::align::{AlignError, Key, Sample, align};
+use iocast_traces::results::alignment::AlignmentFigures;
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{Timestamp, formats};
 
 fn samples(name: &str) -> Vec<Sample> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("samples").join(name);

@@ -6,11 +6,11 @@ mod support;
 
 use std::io::Write as _;
 
+use iocast_traces::Place::{self, Byte, Line, Whole};
+use iocast_traces::Timestamp;
+use iocast_traces::formats::{self, FORMATS};
+use iocast_traces::trace::ReadOptions;
 use support::{FIXTURES, data, read_as, read_bytes};
-use traces::Place::{self, Byte, Line, Whole};
-use traces::Timestamp;
-use traces::formats::{self, FORMATS};
-use traces::trace::ReadOptions;
 
 /// One bad input: its format, a name, its bytes, and the error's place and a part of its message.
 type Case = (&'static str, &'static str, Vec<u8>, Place, &'static str);
@@ -327,7 +327,7 @@ fn an_input_that_is_malformed_as_a_whole_is_refused_whether_lenient_or_not() {
         {
             std::fs::write(&path, bytes).unwrap();
             for lenient in [false, true] {
-                let operation = (format.name == "oracle-general").then_some(traces::Operation::Read);
+                let operation = (format.name == "oracle-general").then_some(iocast_traces::Operation::Read);
                 let named = Some(format.name.to_owned());
                 let options = ReadOptions { lenient, operation, format: named, ..ReadOptions::default() };
                 let read = formats::open(&path, &options).and_then(|mut reader| {

@@ -5,8 +5,8 @@
 
 mod support;
 
+use iocast_traces::Place::{self, Byte, Line, Whole};
 use support::{data, read_bytes};
-use traces::Place::{self, Byte, Line, Whole};
 
 /// One bad input: its format, a name, its bytes, and the error's place and a part of its message.
 type Case = (&'static str, &'static str, Vec<u8>, Place, &'static str);

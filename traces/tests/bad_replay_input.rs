@@ -5,9 +5,9 @@
 
 mod support;
 
+use iocast_traces::Place::{self, Byte, Line, Whole};
+use iocast_traces::trace::ReadOptions;
 use support::{data, read_as, read_bytes};
-use traces::Place::{self, Byte, Line, Whole};
-use traces::trace::ReadOptions;
 
 /// One bad input: its format, a name, its bytes, and the error's place and a part of its message.
 type Case = (&'static str, &'static str, Vec<u8>, Place, &'static str);
@@ -321,7 +321,7 @@ fn a_capture_is_all_the_files_of_its_device() {
             .collect();
         assert_eq!(found, [(5, 8, 1), (5, 9, 1), (7, 0, 0), (7, 1, 0), (7, 16, 10), (7, 17, 10)], "{named}");
         assert_eq!(whole.meta.provenance["btrecord_version"], "0.9.3");
-        let formats = traces::formats::recognise(&path(named), &ReadOptions::default()).unwrap();
+        let formats = iocast_traces::formats::recognise(&path(named), &ReadOptions::default()).unwrap();
         assert_eq!((formats.members)(&path(named)).unwrap().len(), 4);
     }
     std::fs::copy(path("sda.replay.1"), path("sda.replay.1.gz")).unwrap();
@@ -334,7 +334,7 @@ fn a_capture_is_all_the_files_of_its_device() {
 fn padding_in_a_record_file_means_nothing() {
     let direction = 1 | 0xdead_beef << 32;
     let read = read_bytes("btreplay", &words(&[0x10000, 5, 1, 1, 1, 5, 0, 512, direction]), false).unwrap();
-    assert_eq!(read.records[0].request.operation, traces::Operation::Read);
+    assert_eq!(read.records[0].request.operation, iocast_traces::Operation::Read);
 }
 
 /// In a CSV of `requests` requests, `impossible` complete before they are issued.

@@ -7,11 +7,11 @@ mod support;
 
 use std::path::Path;
 
+use iocast_traces::formats::{self, FORMATS};
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{Flags, Layer, Lba, Observed, Operation, Record, Request, Sectors, Timestamp};
 use proptest::prelude::*;
 use support::{FIXTURES, data, line, read_as, read_bytes, simple_records};
-use traces::formats::{self, FORMATS};
-use traces::trace::ReadOptions;
-use traces::{Flags, Layer, Lba, Observed, Operation, Record, Request, Sectors, Timestamp};
 
 /// Set to write the golden files anew from the records read.
 const BLESS: &str = "IOCAST_BLESS";
@@ -38,7 +38,7 @@ fn each_format_recognises_only_its_own_files() {
         let head = std::fs::read(data(name)).unwrap();
         for format in FORMATS {
             // Without its name, and cut to the part that recognition reads.
-            let head = &head[..head.len().min(traces::input::HEAD_BYTES)];
+            let head = &head[..head.len().min(iocast_traces::input::HEAD_BYTES)];
             let claims = (format.recognises)(Path::new("input"), head);
             assert_eq!(claims, format.name == owner, "{} and {name}", format.name);
         }

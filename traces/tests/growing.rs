@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use traces::formats::parquet::{GrowingWriter, ParquetReader, ParquetWriter, recover};
-use traces::trace::{ReadOptions, TraceWriter as _};
-use traces::{Layer, Lba, Losses, Operation, Record, Request, Sectors, Timestamp, TraceMeta, TraceReader as _};
+use iocast_traces::formats::parquet::{GrowingWriter, ParquetReader, ParquetWriter, recover};
+use iocast_traces::trace::{ReadOptions, TraceWriter as _};
+use iocast_traces::{Layer, Lba, Losses, Operation, Record, Request, Sectors, Timestamp, TraceMeta, TraceReader as _};
 
 /// Rows between two checkpoints, the last of which is not followed by one.
 const PARTS: [u64; 4] = [3, 1, 40, 7];
@@ -48,7 +48,7 @@ fn grown() -> (Vec<u8>, Vec<(usize, usize)>) {
     (writer.finish(&meta("ended")).unwrap().0, ends)
 }
 
-fn read(path: &Path) -> Result<(Vec<Record>, Losses, TraceMeta), traces::ReadError> {
+fn read(path: &Path) -> Result<(Vec<Record>, Losses, TraceMeta), iocast_traces::ReadError> {
     let mut reader = ParquetReader::open(path, &ReadOptions::default())?;
     let mut records = Vec::new();
     while let Some(record) = reader.next()? {

@@ -17,14 +17,14 @@ use ::parquet::file::metadata::KeyValue;
 use ::parquet::file::properties::WriterProperties;
 use ::parquet::file::reader::{FileReader, SerializedFileReader};
 use ::parquet::file::writer::SerializedFileWriter;
-use proptest::prelude::*;
-use support::{any_records, data, read_as, read_bytes};
-use traces::formats::parquet::{ParquetReader, ParquetWriter};
-use traces::trace::{ReadOptions, TraceWriter};
-use traces::{
+use iocast_traces::formats::parquet::{ParquetReader, ParquetWriter};
+use iocast_traces::trace::{ReadOptions, TraceWriter};
+use iocast_traces::{
     Flags, Layer, Lba, Operation, Place, Record, Request, Sectors, StreamId, Timestamp, TraceMeta, VmId, WriteError,
     WriteProblem,
 };
+use proptest::prelude::*;
+use support::{any_records, data, read_as, read_bytes};
 
 fn meta() -> TraceMeta {
     let mut meta = TraceMeta::new("blkreplay", Layer::GuestIssued, "monotonic");

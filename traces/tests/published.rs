@@ -5,13 +5,13 @@
 
 mod support;
 
+use iocast_traces::formats::parquet::ParquetReader;
+use iocast_traces::formats::{self, FORMATS};
+use iocast_traces::trace::{AddressSpace, ReadOptions};
+use iocast_traces::{Lba, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, VmId};
 use proptest::prelude::*;
 use support::published::{PUBLISHED, Published, ZERO_UNIX_NS, device, of, read, regular};
 use support::{data, read_as, simple_records};
-use traces::formats::parquet::ParquetReader;
-use traces::formats::{self, FORMATS};
-use traces::trace::{AddressSpace, ReadOptions};
-use traces::{Lba, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, VmId};
 
 #[test]
 fn devices_are_vms_with_addresses_of_their_own() {
@@ -151,7 +151,10 @@ fn a_title_is_passed_over() {
         assert!((support::format(format).recognises)("input".as_ref(), titled.as_bytes()), "{format}");
         // It is a title nowhere else, and by itself is no trace.
         let twice = format!("{title}{titled}");
-        assert_eq!(read(format, twice.as_bytes(), &ReadOptions::default()).unwrap_err().place, traces::Place::Line(2));
+        assert_eq!(
+            read(format, twice.as_bytes(), &ReadOptions::default()).unwrap_err().place,
+            iocast_traces::Place::Line(2)
+        );
         assert!(!(support::format(format).recognises)("input".as_ref(), title.as_bytes()), "{format}");
     }
 }

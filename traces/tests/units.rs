@@ -5,10 +5,10 @@
 
 mod support;
 
+use iocast_traces::trace::{ReadOptions, ThinkTime, TimeUnit, UnitOverrides};
+use iocast_traces::{Operation, VmId};
 use support::published::{PUBLISHED, Published, ZERO_UNIX_NS, device, of, read, regular};
 use support::{FIXTURES, data, read_as};
-use traces::trace::{ReadOptions, ThinkTime, TimeUnit, UnitOverrides};
-use traces::{Operation, VmId};
 
 #[test]
 fn what_a_format_has_no_use_for_is_refused() {

@@ -7,12 +7,12 @@ mod support;
 
 use std::path::Path;
 
+use iocast_traces::formats::FORMATS;
+use iocast_traces::trace::{AddressSpace, ReadOptions, WriteOptions};
+use iocast_traces::{Flags, Lba, Operation, Priority, Record, Request, Sectors, StreamId, Timestamp, VmId};
 use proptest::prelude::*;
 use support::written::{kept, through, write, written_formats};
 use support::{any_records, format, line, read_as};
-use traces::formats::FORMATS;
-use traces::trace::{AddressSpace, ReadOptions, WriteOptions};
-use traces::{Flags, Lba, Operation, Priority, Record, Request, Sectors, StreamId, Timestamp, VmId};
 
 const LOSSY: WriteOptions = WriteOptions { lossy: true, address_space: AddressSpace::Shared, replay_device: None };
 const DEVICES: WriteOptions = WriteOptions { lossy: true, address_space: AddressSpace::PerVm, replay_device: None };
@@ -37,7 +37,8 @@ fn records() -> impl Strategy<Value = Vec<Record>> {
                 request.lba = Lba::ZERO;
                 request.set_sectors(Sectors::ZERO);
             }
-            let later = |time: Timestamp| request.arrival.saturating_add(traces::Nanos::from_ns(time.as_ns() >> 34));
+            let later =
+                |time: Timestamp| request.arrival.saturating_add(iocast_traces::Nanos::from_ns(time.as_ns() >> 34));
             let observed = &mut record.observed;
             for time in [&mut observed.inserted, &mut observed.issued, &mut observed.completed] {
                 *time = time.map(later);

@@ -5,14 +5,14 @@
 use std::collections::VecDeque;
 use std::path::PathBuf;
 
+use iocast_workloads::guest::{Access, FileId, Files, OutOfSpace, Program, Step};
+use iocast_workloads::{Guest, Guests, Until};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::{Engine, Limits, Observer, Source, Stage};
 use traces::{
     Flags, InMemoryTrace, Layer, Lba, Nanos, Observed, Operation, Record, Request, RequestId, Sectors, StreamId,
     Timestamp, TraceMeta,
 };
-use workloads::guest::{Access, FileId, Files, OutOfSpace, Program, Step};
-use workloads::{Guest, Guests, Until};
 
 struct Script(VecDeque<Step>);
 

@@ -31,9 +31,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Instant;
 use std::{fs, thread};
 
-use benches::cost;
 use commands::{Names, Row};
 use digest::{Digests, Output};
+use iocast_bench::cost;
 use serde_json::Value;
 
 const HEADER: &str = "\

@@ -1,7 +1,7 @@
 //! How late a served drive is, and how many requests it serves: `iocast serve` under random reads of 4 KiB, at depths
 //! 1, 8 and 32, from fio over NBD and from a guest's ring over vhost-user.
 //!
-//! `cargo run --release -p benches --example lateness -- IOCAST SECONDS`; `make lateness` does it. It fails if replies
+//! `cargo run --release -p iocast-bench --example lateness -- IOCAST SECONDS`; `make lateness` does it. It fails if replies
 //! of a hard disk are too late, or if a drive that takes no time serves too few requests per second at its best depth.
 //! The bounds are those of [`OVER_NBD`] and [`OVER_VHOST_USER`]. It is no test: other load on the host makes replies
 //! late, so the result counts on a quiet host only.

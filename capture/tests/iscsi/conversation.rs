@@ -1,7 +1,7 @@
 //! Generated iSCSI conversations whose truth is known: PDUs of several connections, cut into segments at random,
 //! captured out of order, twice, or in part.
 
-use capture::iscsi::{Analysis, AnalysisOptions, PacketReader};
+use iocast_capture::iscsi::{Analysis, AnalysisOptions, PacketReader};
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 use traces::results::wire::WireCapture;

@@ -3,7 +3,7 @@
 use std::io::Cursor;
 use std::path::Path;
 
-use capture::iscsi::PacketReader;
+use iocast_capture::iscsi::PacketReader;
 
 use crate::conversation::{ConversationPlan, RawPacket, analysed, file, generate, plain};
 

@@ -4,7 +4,7 @@ use std::io::{Cursor, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use capture::iscsi::{Analysis, AnalysisOptions, PacketReader, PacketWriter, Renamer, ScrubOptions, Scrubber};
+use iocast_capture::iscsi::{Analysis, AnalysisOptions, PacketReader, PacketWriter, Renamer, ScrubOptions, Scrubber};
 
 use crate::conversation::{ConversationPlan, analysed, file, generate, plain};
 

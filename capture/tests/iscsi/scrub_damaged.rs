@@ -1,7 +1,7 @@
 //! Captures that begin in mid-stream, have gaps, or hold damaged PDUs: whatever the analysis makes of them, no user data
 //! survive scrubbing.
 
-use capture::iscsi::ScrubOptions;
+use iocast_capture::iscsi::ScrubOptions;
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 

@@ -1,7 +1,7 @@
 //! Rules that a throttle obeys under any load, with a k that changes.
 
-use drive_models::throttle::Throttle;
-use drive_models::{Completion, DriveModel};
+use iocast_drives::throttle::Throttle;
+use iocast_drives::{Completion, DriveModel};
 use proptest::prelude::*;
 use traces::{Request, RequestId, Timestamp};
 

@@ -2,8 +2,8 @@
 
 use std::convert::Infallible;
 
-use drive_models::throttle::{ChangeCause, FoundScale, Procedure, Throttle, ThrottleScale, find_k};
-use drive_models::{Completion, DriveModel};
+use iocast_drives::throttle::{ChangeCause, FoundScale, Procedure, Throttle, ThrottleScale, find_k};
+use iocast_drives::{Completion, DriveModel};
 use traces::{Nanos, Request, Timestamp};
 
 use crate::submission::{Boxed, CAPACITY, SECTORS, drive, one_by_one, open, read, throttle};

@@ -1,6 +1,6 @@
 //! Throttles and virtual disks as the command line and profiles describe them, and refused descriptions.
 
-use drive_models::{MODELS, build, build_throttle};
+use iocast_drives::{MODELS, build, build_throttle};
 
 fn refused(spec: &str) -> String {
     build(&spec.parse().unwrap()).err().expect(spec).to_string()

@@ -1,7 +1,7 @@
 //! Requests put through a drive.
 
-use drive_models::throttle::Throttle;
-use drive_models::{Completion, DriveModel, build, build_throttle};
+use iocast_drives::throttle::Throttle;
+use iocast_drives::{Completion, DriveModel, build, build_throttle};
 use proptest::prelude::*;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 

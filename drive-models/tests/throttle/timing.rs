@@ -1,6 +1,6 @@
 //! When a throttle with a fixed k lets requests complete, against the linear model and the virtual disk each by itself.
 
-use drive_models::{Completion, DriveModel};
+use iocast_drives::{Completion, DriveModel};
 use proptest::prelude::*;
 use traces::{Operation, Request, RequestId, Timestamp};
 

@@ -1,6 +1,6 @@
 //! The virtual disk's behaviours, each against a slow version or a closed form.
 
-use drive_models::Completion;
+use iocast_drives::Completion;
 use proptest::prelude::*;
 use traces::{Operation, Request};
 

@@ -1,15 +1,15 @@
 //! Forecasts of the twin held against synthetic setups; shared by the short and the long tests.
 #![allow(dead_code)] // Each of the two uses a part.
 
-use predictors::synthetic::{Campaign, Ran, SYNTHETIC_SETUPS};
-use predictors::{Isolated, IsolatedTrace, PredictError, build, predictor};
+use iocast_predictors::synthetic::{Campaign, Ran, SYNTHETIC_SETUPS};
+use iocast_predictors::{Isolated, IsolatedTrace, PredictError, build, predictor};
 use rayon::prelude::*;
 use traces::results::isolation::IsolationProfile;
 
 pub fn forecast(
     alone: &[IsolationProfile],
     traces: &[IsolatedTrace],
-) -> Result<predictors::Consolidation, PredictError> {
+) -> Result<iocast_predictors::Consolidation, PredictError> {
     let twin = build(&"twin".parse().unwrap()).unwrap().predictor().unwrap();
     predictor::predict(&*twin, Isolated { profiles: alone, traces })
 }
@@ -26,8 +26,8 @@ pub fn own_then_others(alone: &[Ran], members: &[usize]) -> Vec<IsolatedTrace> {
 pub struct Errors(pub [Vec<f64>; 4]);
 
 impl Errors {
-    pub fn add(&mut self, vm: &predictors::VmForecast, truth: &IsolationProfile) {
-        let of_truth = predictors::VmForecast::measured(truth);
+    pub fn add(&mut self, vm: &iocast_predictors::VmForecast, truth: &IsolationProfile) {
+        let of_truth = iocast_predictors::VmForecast::measured(truth);
         let mut add = |place: usize, ours: Option<f64>, truth: Option<f64>| {
             self.0[place].extend(ours.zip(truth).map(|(ours, truth)| (ours / truth - 1.0).abs()));
         };

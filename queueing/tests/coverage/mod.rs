@@ -1,8 +1,8 @@
 //! The paper's net with exponential services, whose answer a Markov chain gives, and how often intervals hold it.
 
-use queueing::net::Net;
-use queueing::net::description::parse;
-use queueing::simulation::{Settings, simulate};
+use iocast_queueing::net::Net;
+use iocast_queueing::net::description::parse;
+use iocast_queueing::simulation::{Settings, simulate};
 use rayon::prelude::*;
 
 /// Throughput of reads and writes, per millisecond, from the Markov chain.

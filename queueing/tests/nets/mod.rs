@@ -1,8 +1,8 @@
 //! Nets that several tests solve.
 #![allow(dead_code, clippy::unwrap_used, reason = "every test uses a part of it; a failing test may panic anywhere")]
 
-use queueing::net::Net;
-use queueing::net::description::parse;
+use iocast_queueing::net::Net;
+use iocast_queueing::net::description::parse;
 
 pub const PAPER: &str = include_str!("../../nets/noorshams2014.toml");
 

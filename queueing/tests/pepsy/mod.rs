@@ -1,7 +1,7 @@
 //! QPME's example `pepsy-bcmp2` against exact mean value analysis.
 
-use queueing::net::description::parse;
-use queueing::simulation::{Estimate, Settings, simulate};
+use iocast_queueing::net::description::parse;
+use iocast_queueing::simulation::{Estimate, Settings, simulate};
 
 /// How much wider ten intervals are that all hold with 95 %, than ten of which each does (Bonferroni): the normal's
 /// 99.75 % over its 97.5 % quantile.

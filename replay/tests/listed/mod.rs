@@ -1,6 +1,6 @@
 //! A list of requests as a source, for the tests.
 
-use replay::{Next, ReplayError, Source};
+use iocast_replay::{Next, ReplayError, Source};
 use traces::{Request, RequestId, Timestamp};
 
 /// Requests in order of arrival, open loop. Each completes once and as it arrived.

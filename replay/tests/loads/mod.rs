@@ -1,7 +1,7 @@
 //! Random limits of a stage and the arrival times of random requests, for property tests.
 
+use iocast_replay::Limits;
 use proptest::prelude::*;
-use replay::Limits;
 use traces::{Nanos, Request, Sectors, Timestamp};
 
 /// Limits of a stage, small enough that each of them is met.

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use drive_models::{Completion, DriveModel, WriteCache};
-use replay::live::{Clock, Failure, Finished, LiveDevice};
-use replay::sources::{AddressMap, Asap, Closed, MergedTraces, Open, TimeWindow, VmTrace};
-use replay::{Limits, Metrics, Observer, Served, Source, Stage};
+use iocast_replay::live::{Clock, Failure, Finished, LiveDevice};
+use iocast_replay::sources::{AddressMap, Asap, Closed, MergedTraces, Open, TimeWindow, VmTrace};
+use iocast_replay::{Limits, Metrics, Observer, Served, Source, Stage};
 use traces::trace::Layer;
 use traces::{InMemoryTrace, Lba, Nanos, Operation, Record, Request, RequestId, Sectors, Timestamp, TraceMeta};
 

@@ -1,8 +1,8 @@
 //! A stack of one layer gives exactly the events of a stage over a drive. Layers that pass every request on change
 //! nothing.
 
+use iocast_replay::stack::LayerConfig;
 use proptest::prelude::*;
-use replay::stack::LayerConfig;
 use traces::spec::Spec;
 
 use crate::loads::{arriving, limits};

@@ -2,9 +2,9 @@
 
 use std::collections::VecDeque;
 
+use iocast_replay::Limits;
+use iocast_replay::stack::LayerConfig;
 use proptest::prelude::*;
-use replay::Limits;
-use replay::stack::LayerConfig;
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp, VmId};
 
 use crate::support::{layer, run_stack};

@@ -1,10 +1,10 @@
 //! Shipped stacks against the results of the papers about the systems that they model. Only the direction of the
 //! results is checked.
 
-use replay::ReplayError;
-use replay::metrics::Class;
-use replay::stack::{Counts, Shares, StackSpec};
-use replay::{ActiveTime, Engine, Metrics, Next, Source};
+use iocast_replay::ReplayError;
+use iocast_replay::metrics::Class;
+use iocast_replay::stack::{Counts, Shares, StackSpec};
+use iocast_replay::{ActiveTime, Engine, Metrics, Next, Source};
 use traces::results::Fairness;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 

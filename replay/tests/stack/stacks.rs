@@ -1,6 +1,6 @@
 //! Descriptions of stacks: the accepted forms, the refused forms and their messages.
 
-use replay::stack::{LAYER_SETTINGS, PRESETS, StackSpec};
+use iocast_replay::stack::{LAYER_SETTINGS, PRESETS, StackSpec};
 use traces::{Lba, Operation, Request, Sectors, StreamId, Timestamp};
 
 use crate::support::{drives, replay_in, requests_of};

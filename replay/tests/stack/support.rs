@@ -1,7 +1,7 @@
 //! Shared by the tests of stacks: loads, drives, and an observer that logs every event.
 
-use replay::stack::{Layer, LayerConfig};
-use replay::{Ended, Engine, Limits, Observer, Served, Stack, Stage};
+use iocast_replay::stack::{Layer, LayerConfig};
+use iocast_replay::{Ended, Engine, Limits, Observer, Served, Stack, Stage};
 use traces::spec::Spec;
 use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp, VmId};
 
@@ -117,6 +117,6 @@ pub fn requests_of(vms: u16, each: u64) -> Vec<Request> {
     (0..each).flat_map(|n| (0..vms).map(move |vm| read(vm, n))).collect()
 }
 
-pub fn replay_in(stack: &replay::stack::StackSpec, drive: &str, load: &[Request]) -> Log {
+pub fn replay_in(stack: &iocast_replay::stack::StackSpec, drive: &str, load: &[Request]) -> Log {
     Engine::on(Listed::new(load), stack.build(self::drive(drive)), Log::default()).run().unwrap().observer
 }

@@ -1,8 +1,8 @@
 //! Stacks of several layers: the effect of each layer on requests, and the conservation of requests.
 
+use iocast_replay::stack::{Counts, LayerConfig};
+use iocast_replay::{Engine, Limits, Metrics, Stack};
 use proptest::prelude::*;
-use replay::stack::{Counts, LayerConfig};
-use replay::{Engine, Limits, Metrics, Stack};
 use traces::spec::Spec;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, StreamId, Timestamp, VmId};
 

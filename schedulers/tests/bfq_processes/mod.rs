@@ -1,6 +1,6 @@
 //! A driver of bfq for several processes with priorities. A process is a stream.
 
-use schedulers::Dispatch;
+use iocast_schedulers::Dispatch;
 use traces::{Lba, Nanos, Operation, Priority, Request, Sectors, StreamId};
 
 use crate::driver::Driver;

@@ -2,7 +2,7 @@
 //! last, and a clock in milliseconds.
 #![allow(dead_code, reason = "every test uses a part of it")]
 
-use schedulers::{Capacity, Dispatch, DistanceCost, RuleInfo, Scheduler, build};
+use iocast_schedulers::{Capacity, Dispatch, DistanceCost, RuleInfo, Scheduler, build};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
 
 pub(crate) struct Driver {

@@ -1,6 +1,6 @@
 //! Cases of the schedulers of Linux.
 
-use schedulers::Dispatch;
+use iocast_schedulers::Dispatch;
 use traces::Operation::{Discard, Read, Write};
 use traces::{Nanos, RequestId, Timestamp};
 

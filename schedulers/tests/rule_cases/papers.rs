@@ -1,6 +1,6 @@
 //! Cases of the schedulers of papers.
 
-use schedulers::Dispatch;
+use iocast_schedulers::Dispatch;
 use traces::Operation::{Read, Write};
 
 use super::Case;

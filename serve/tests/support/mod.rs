@@ -8,7 +8,7 @@ use std::process::Command;
 use std::sync::mpsc::channel;
 use std::thread::JoinHandle;
 
-use serve::{Description, Limits, Listener, ServedDrive, Server, Stopper, check, urgency};
+use iocast_serve::{Description, Limits, Listener, ServedDrive, Server, Stopper, check, urgency};
 use tempfile::TempDir;
 use traces::results::serving::Serving;
 use traces::trace::ReadOptions;

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use traces::trace::ReadOptions;
-use traces::{Flags, Layer, Operation, Record};
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{Flags, Layer, Operation, Record};
 
 use crate::writer::{Whole, at_issued, read, strict};
 
@@ -23,7 +23,7 @@ fn sum(whole: &Whole, operation: Operation) -> (usize, u64) {
 
 /// Arrival, issue and completion, nanoseconds.
 fn times(record: &Record) -> (u64, u64, u64) {
-    let ns = |time: Option<traces::Timestamp>| time.unwrap().as_ns();
+    let ns = |time: Option<iocast_traces::Timestamp>| time.unwrap().as_ns();
     (record.request.arrival.as_ns(), ns(record.observed.issued), ns(record.observed.completed))
 }
 

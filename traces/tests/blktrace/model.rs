@@ -1,8 +1,8 @@
 //! A model of the block layer that takes random legal steps, notes the fate of every bio, and
 //! writes the events to the files of one to four CPUs: the records read must be those noted.
 
+use iocast_traces::{Record, Timestamp};
 use proptest::prelude::*;
-use traces::{Record, Timestamp};
 
 use crate::text::assert_alike;
 use crate::writer::{Capture, Whole, at_issued, strict};

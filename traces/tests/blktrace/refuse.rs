@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
+use iocast_traces::events::{Event, action};
+use iocast_traces::formats::blktrace::{FORMAT, REORDER_EVENTS, REORDER_WINDOW_NS};
+use iocast_traces::formats::{open, recognise};
+use iocast_traces::statistics::Statistics;
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{Place, Problem, ReadError};
 use proptest::prelude::*;
-use traces::events::{Event, action};
-use traces::formats::blktrace::{FORMAT, REORDER_EVENTS, REORDER_WINDOW_NS};
-use traces::formats::{open, recognise};
-use traces::statistics::Statistics;
-use traces::trace::ReadOptions;
-use traces::{Place, Problem, ReadError};
 
 use crate::writer::{Capture, at_issued, lenient, read, strict};
 

@@ -1,9 +1,9 @@
 //! One rule of pairing after another, in captures of a few events. Times are in microseconds, one
 //! per line.
 
-use traces::events::{Event, PENDING_RECORDS};
-use traces::formats::{self, blktrace::ByteOrder};
-use traces::{Flags, Operation, Record, Timestamp};
+use iocast_traces::events::{Event, PENDING_RECORDS};
+use iocast_traces::formats::{self, blktrace::ByteOrder};
+use iocast_traces::{Flags, Operation, Record, Timestamp};
 
 use crate::writer::{Capture, Whole, at_issued, strict};
 

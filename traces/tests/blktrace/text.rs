@@ -4,11 +4,11 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use iocast_traces::events::{Category, Event, Watch, action};
+use iocast_traces::formats::{self, blkparse, blktrace};
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{Place, Problem, ReadError, Record, Timestamp};
 use proptest::prelude::*;
-use traces::events::{Category, Event, Watch, action};
-use traces::formats::{self, blkparse, blktrace};
-use traces::trace::ReadOptions;
-use traces::{Place, Problem, ReadError, Record, Timestamp};
 
 use crate::writer::{Capture, Whole, at_issued, lenient, strict};
 

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use traces::events::{Category, Event};
-use traces::formats::blktrace::{ByteOrder, FORMAT, encode};
-use traces::trace::{ArrivalPoint, ReadOptions};
-use traces::{Losses, ReadError, Record, TraceMeta};
+use iocast_traces::events::{Category, Event};
+use iocast_traces::formats::blktrace::{ByteOrder, FORMAT, encode};
+use iocast_traces::trace::{ArrivalPoint, ReadOptions};
+use iocast_traces::{Losses, ReadError, Record, TraceMeta};
 
 pub(crate) const DEVICE: u32 = 254 << 20 | 16;
 

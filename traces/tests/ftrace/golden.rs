@@ -1,8 +1,8 @@
 //! Real captures; the expected values were read off their lines.
 
-use traces::events::action;
-use traces::formats;
-use traces::{Flags, Layer, Operation, Priority, Record};
+use iocast_traces::events::action;
+use iocast_traces::formats;
+use iocast_traces::{Flags, Layer, Operation, Priority, Record};
 
 use crate::whole::{Whole, at_issued, data, lenient, read, row, strict, text};
 

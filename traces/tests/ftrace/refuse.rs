@@ -1,8 +1,8 @@
 //! Bad input: every entry is refused with file and place; a lenient read counts the records that it leaves out.
 
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{Place, Problem};
 use proptest::prelude::*;
-use traces::trace::ReadOptions;
-use traces::{Place, Problem};
 
 use crate::whole::{lenient, read_text, row, strict, text};
 

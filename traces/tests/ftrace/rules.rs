@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use traces::events::{Category, Event, action};
-use traces::formats::ftrace::FORMAT;
-use traces::{Priority, Record};
+use iocast_traces::events::{Category, Event, action};
+use iocast_traces::formats::ftrace::FORMAT;
+use iocast_traces::{Priority, Record};
 
 use crate::whole::{at_issued, lenient, read_text, row, strict};
 
@@ -186,7 +186,7 @@ block_rq_complete: 8,0 NS () 64 + 16 be,0,4 [0]";
     assert_eq!(whole.provenance("zone_commands"), Some("1"));
     // Zeroing is a write.
     assert_eq!(whole.records.iter().map(row).collect::<Vec<_>>(), [[64, 16, 7, -1, 8, 9]]);
-    assert_eq!(whole.records[0].request.operation, traces::Operation::Write);
+    assert_eq!(whole.records[0].request.operation, iocast_traces::Operation::Write);
     assert!(whole.losses.unmatched.is_empty(), "{:?}", whole.losses);
 }
 

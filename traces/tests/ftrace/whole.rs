@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use traces::events::{Event, Watch};
-use traces::formats::ftrace::FORMAT;
-use traces::trace::{ArrivalPoint, ReadOptions};
-use traces::{Losses, ReadError, Record, Timestamp, TraceMeta};
+use iocast_traces::events::{Event, Watch};
+use iocast_traces::formats::ftrace::FORMAT;
+use iocast_traces::trace::{ArrivalPoint, ReadOptions};
+use iocast_traces::{Losses, ReadError, Record, Timestamp, TraceMeta};
 
 /// A trace read to its end, and the events it was made of.
 #[derive(Debug)]

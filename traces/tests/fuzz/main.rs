@@ -2,7 +2,7 @@
 //! stand whatever is read. Seeds are the fixtures and `tests/data/corpus/FORMAT/`, which also holds
 //! every input that ever failed.
 //!
-//! A short, fixed run by default. `IOCAST_FUZZ_CPU_SECONDS=600 cargo test --release -p traces --test
+//! A short, fixed run by default. `IOCAST_FUZZ_CPU_SECONDS=600 cargo test --release -p iocast-traces --test
 //! fuzz -- --nocapture` gives each format so many CPU seconds, from a seed that depends on the time
 //! and is printed (`IOCAST_FUZZ_SEED` repeats it); `IOCAST_FUZZ_FORMAT` is one format's name.
 
@@ -18,11 +18,11 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::mpsc;
 use std::time::Duration;
 
+use iocast_traces::formats::{FORMATS, Format};
+use iocast_traces::statistics::{Statistics, Timeline};
+use iocast_traces::trace::{ArrivalPoint, ReadOptions, TimeUnit, UnitOverrides};
+use iocast_traces::{Nanos, Operation};
 use mutate::Mutator;
-use traces::formats::{FORMATS, Format};
-use traces::statistics::{Statistics, Timeline};
-use traces::trace::{ArrivalPoint, ReadOptions, TimeUnit, UnitOverrides};
-use traces::{Nanos, Operation};
 
 /// Inputs per format in a short run.
 const SHORT_RUN: u64 = 800;
@@ -49,7 +49,7 @@ fn seeds(format: &Format) -> Vec<Vec<u8>> {
     paths.sort();
     let plain = |path: &PathBuf| {
         let mut bytes = Vec::new();
-        std::io::copy(&mut traces::input::Input::open(path).unwrap(), &mut bytes).unwrap();
+        std::io::copy(&mut iocast_traces::input::Input::open(path).unwrap(), &mut bytes).unwrap();
         bytes
     };
     paths.iter().map(plain).collect()
@@ -104,7 +104,7 @@ fn read_all_ways(format: &Format, path: &Path, way: usize) {
 }
 
 /// The figures can be computed, and count the records read.
-fn measured(statistics: &Statistics, reader: &dyn traces::TraceReader, records: u64) {
+fn measured(statistics: &Statistics, reader: &dyn iocast_traces::TraceReader, records: u64) {
     let trace = support::provenance(reader, records);
     let figures = statistics.figures("fuzz", trace, reader.meta());
     let arrived: u64 = figures.arrivals.values().map(|of| of.requests).sum();

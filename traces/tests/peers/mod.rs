@@ -6,13 +6,13 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use traces::events::{Event, Passage, Watch, action};
-use traces::formats::blktrace;
-use traces::results::TraceProvenance;
-use traces::results::statistics::{EventFigures, SpanFigures, TraceStatistics};
-use traces::statistics::{Distribution, Statistics};
-use traces::trace::ReadOptions;
-use traces::{Nanos, Operation, Timestamp};
+use iocast_traces::events::{Event, Passage, Watch, action};
+use iocast_traces::formats::blktrace;
+use iocast_traces::results::TraceProvenance;
+use iocast_traces::results::statistics::{EventFigures, SpanFigures, TraceStatistics};
+use iocast_traces::statistics::{Distribution, Statistics};
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{Nanos, Operation, Timestamp};
 
 /// A statistic that also keeps the data for the adjustments.
 struct Both {
@@ -54,11 +54,11 @@ impl Watch for Both {
         }
     }
 
-    fn queued(&mut self, now: Timestamp, request: &traces::Request) {
+    fn queued(&mut self, now: Timestamp, request: &iocast_traces::Request) {
         self.statistics.queued(now, request);
     }
 
-    fn issued(&mut self, request: &traces::events::DeviceRequest) {
+    fn issued(&mut self, request: &iocast_traces::events::DeviceRequest) {
         self.statistics.issued(request);
     }
 
@@ -66,11 +66,11 @@ impl Watch for Both {
         self.statistics.taken_back(now, operation);
     }
 
-    fn completed(&mut self, now: Timestamp, request: &traces::events::DeviceRequest) {
+    fn completed(&mut self, now: Timestamp, request: &iocast_traces::events::DeviceRequest) {
         self.statistics.completed(now, request);
     }
 
-    fn finished(&mut self, now: Timestamp, request: &traces::Request) {
+    fn finished(&mut self, now: Timestamp, request: &iocast_traces::Request) {
         self.statistics.finished(now, request);
     }
 
@@ -117,7 +117,7 @@ impl Capture {
         let name = path.file_name().unwrap().to_string_lossy().split(".blktrace").next().unwrap().to_owned();
         let folder = tempfile::tempdir().unwrap();
         let plain: PathBuf = folder.path().join("capture.blktrace.0");
-        let mut input = traces::input::Input::open(path).unwrap();
+        let mut input = iocast_traces::input::Input::open(path).unwrap();
         std::io::copy(&mut input, &mut std::fs::File::create(&plain).unwrap()).unwrap();
         let open = blktrace::FORMAT.open_events.expect("blktrace holds events");
         let mut reader = open(&plain, &ReadOptions::default()).unwrap();
@@ -258,7 +258,7 @@ impl Capture {
     }
 
     /// Requests with data.
-    fn data(&self, requests: &BTreeMap<String, traces::results::statistics::RequestFigures>) -> u64 {
+    fn data(&self, requests: &BTreeMap<String, iocast_traces::results::statistics::RequestFigures>) -> u64 {
         requests.iter().filter(|(name, _)| *name != "flush").map(|(_, of)| of.requests).sum()
     }
 

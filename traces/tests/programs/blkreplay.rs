@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::process::{Command, Stdio};
 
-use traces::Operation;
+use iocast_traces::Operation;
 
 use crate::{make_disk, mixed, write};
 
@@ -56,6 +56,6 @@ fn blkreplay_sees_the_requests_that_we_wrote() {
     assert_eq!(seen, expected);
 }
 
-fn start_of(records: &[traces::Record]) -> u64 {
+fn start_of(records: &[iocast_traces::Record]) -> u64 {
     records[0].request.arrival.as_ns()
 }

@@ -4,8 +4,8 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use traces::trace::ReadOptions;
-use traces::{Operation, Record, Timestamp};
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{Operation, Record, Timestamp};
 
 use crate::support::{data, read_as};
 use crate::{make_disk, mixed, run, write};

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
+use iocast_traces::trace::{AddressSpace, ReadOptions, WriteOptions};
+use iocast_traces::{Operation, Record, VmId};
 use serde_json::Value;
-use traces::trace::{AddressSpace, ReadOptions, WriteOptions};
-use traces::{Operation, Record, VmId};
 
 use crate::support::{Whole, read_as};
 use crate::{make_disk, mixed, run, write, write_with};
@@ -129,7 +129,7 @@ fn fio_waits_as_long_as_the_trace_says() {
     let folder = tempfile::tempdir().unwrap();
     let mut records = mixed(0, &[Operation::Read]);
     records.truncate(2);
-    records[1].request.arrival = traces::Timestamp::from_ns(400_000_000);
+    records[1].request.arrival = iocast_traces::Timestamp::from_ns(400_000_000);
     write("fio-iolog", &folder.path().join("trace.iolog"), &records);
     make_disk(&folder.path().join("disk"));
     let job = job(folder.path(), &["--read_iolog=trace.iolog", "--ioengine=null"]);
@@ -139,7 +139,7 @@ fn fio_waits_as_long_as_the_trace_says() {
 
 fn read(folder: &Path, format: &str, name: &str) -> Whole {
     let path = folder.join(name);
-    assert_eq!(traces::formats::recognise(&path, &ReadOptions::default()).unwrap().name, format);
+    assert_eq!(iocast_traces::formats::recognise(&path, &ReadOptions::default()).unwrap().name, format);
     let whole = read_as(format, &path, &ReadOptions::default()).unwrap();
     assert_eq!(whole.losses.total(), 0, "{name}");
     whole

@@ -13,8 +13,8 @@ mod support;
 use std::path::Path;
 use std::process::{Command, Output};
 
-use traces::trace::WriteOptions;
-use traces::{Flags, Lba, Operation, Record, Request, Sectors, Timestamp};
+use iocast_traces::trace::WriteOptions;
+use iocast_traces::{Flags, Lba, Operation, Record, Request, Sectors, Timestamp};
 
 /// Runs a program in a folder and returns its output.
 fn run(folder: &Path, program: &str, arguments: &[&str]) -> Output {

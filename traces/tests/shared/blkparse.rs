@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use traces::formats;
-use traces::trace::{ArrivalPoint, ReadOptions};
-use traces::{Losses, Record, TraceMeta};
+use iocast_traces::formats;
+use iocast_traces::trace::{ArrivalPoint, ReadOptions};
+use iocast_traces::{Losses, Record, TraceMeta};
 
 const CAPTURES: [&str; 5] = ["virtio-mail", "virtio-web", "virtio-file", "iscsi-mail-alone", "iscsi-web-alone"];
 
@@ -32,7 +32,7 @@ fn the_text_of_every_capture_reads_as_the_capture_does() {
         let scratch = tempfile::tempdir().unwrap();
         let binary = folder().join(format!("{name}.blktrace.0.gz"));
         let plain = scratch.path().join("capture.blktrace.0");
-        let mut input = traces::input::Input::open(&binary).unwrap();
+        let mut input = iocast_traces::input::Input::open(&binary).unwrap();
         std::io::copy(&mut input, &mut std::fs::File::create(&plain).unwrap()).unwrap();
         // With and without the summary, and with the times that -t adds.
         for (number, arguments) in [&["-q"][..], &[], &["-t", "-s"]].into_iter().enumerate() {

@@ -6,9 +6,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
 use std::process::Command;
 
-use traces::formats;
-use traces::trace::{ArrivalPoint, ReadOptions};
-use traces::{Losses, Operation, Record, TraceMeta};
+use iocast_traces::formats;
+use iocast_traces::trace::{ArrivalPoint, ReadOptions};
+use iocast_traces::{Losses, Operation, Record, TraceMeta};
 
 /// Name, Q, X and of them all that were counted when the captures were taken.
 const CAPTURES: [(&str, usize, usize); 5] = [
@@ -45,7 +45,7 @@ fn capture(name: &str) -> PathBuf {
 fn blkparse(name: &str) -> Vec<Line> {
     let scratch = tempfile::tempdir().unwrap();
     let plain = scratch.path().join("capture.blktrace.0");
-    let mut input = traces::input::Input::open(&capture(name)).unwrap();
+    let mut input = iocast_traces::input::Input::open(&capture(name)).unwrap();
     std::io::copy(&mut input, &mut std::fs::File::create(&plain).unwrap()).unwrap();
     let output = Command::new("blkparse")
         .args(["-q", "-f", "%T.%9t %p %a %d %S %n\n", "-i"])
@@ -181,7 +181,7 @@ fn issue_and_completion_of_plain_requests_are_those_of_a_slow_pairing() {
             if !plain || overlapping.contains(&arrival) {
                 continue;
             }
-            let ns = |time: Option<traces::Timestamp>| time.map(traces::Timestamp::as_ns);
+            let ns = |time: Option<iocast_traces::Timestamp>| time.map(iocast_traces::Timestamp::as_ns);
             assert_eq!(
                 (ns(record.observed.issued), ns(record.observed.completed)),
                 expected[&arrival],

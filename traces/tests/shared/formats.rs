@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 
 use crate::support::{Whole, read_as};
 use flate2::read::MultiGzDecoder;
-use traces::formats;
-use traces::trace::ReadOptions;
-use traces::{Flags, Operation};
+use iocast_traces::formats;
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{Flags, Operation};
 
 fn folder(name: &str) -> PathBuf {
     crate::root().join(name)
@@ -65,7 +65,7 @@ fn every_load_file_reads_to_its_end() {
                 _ => "none of these",
             };
             assert_eq!(letters, fields[3]);
-            assert_eq!(record.observed, traces::Observed::default());
+            assert_eq!(record.observed, iocast_traces::Observed::default());
         }
         assert!(whole.meta.provenance["header"].contains("GNU all-permissive"));
     }

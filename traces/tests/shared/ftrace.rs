@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use traces::formats;
-use traces::trace::{ArrivalPoint, ReadOptions};
-use traces::{Losses, Priority, Timestamp};
+use iocast_traces::formats;
+use iocast_traces::trace::{ArrivalPoint, ReadOptions};
+use iocast_traces::{Losses, Priority, Timestamp};
 
 /// The captures, all of one device and with merging off.
 fn captures() -> Vec<PathBuf> {
@@ -96,7 +96,7 @@ fn every_request_is_that_of_a_slow_reading() {
             let read = Seen {
                 sector: request.lba.sector(),
                 sectors: request.sectors().count(),
-                writes: request.operation == traces::Operation::Write,
+                writes: request.operation == iocast_traces::Operation::Write,
                 pid: request.stream.0,
                 cpu: request.cpu,
                 queued: us(Some(request.arrival)).unwrap(),

@@ -4,9 +4,9 @@ use std::path::{Path, PathBuf};
 
 use crate::support::line;
 use crate::support::written::{kept, through, written_formats};
-use traces::formats;
-use traces::trace::{ReadOptions, WriteOptions};
-use traces::{Operation, Record};
+use iocast_traces::formats;
+use iocast_traces::trace::{ReadOptions, WriteOptions};
+use iocast_traces::{Operation, Record};
 
 /// As much of a trace as shows all that it holds.
 const RECORDS: usize = 100_000;

@@ -9,13 +9,13 @@ pub(crate) mod written;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use proptest::prelude::*;
-use traces::formats::{FORMATS, Format};
-use traces::trace::ReadOptions;
-use traces::{
+use iocast_traces::formats::{FORMATS, Format};
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{
     Flags, Lba, Losses, Observed, Operation, Priority, ReadError, Record, Request, Sectors, StreamId, Timestamp,
     TraceMeta, VmId,
 };
+use proptest::prelude::*;
 
 /// The fixtures in `tests/data` and the format of each.
 pub(crate) const FIXTURES: [(&str, &str); 23] = [
@@ -85,9 +85,12 @@ pub(crate) fn read_bytes(format_name: &str, bytes: &[u8], lenient: bool) -> Resu
 }
 
 /// Where a trace comes from that was read to its end, as far as statistics need it.
-pub(crate) fn provenance(reader: &dyn traces::TraceReader, requests: u64) -> traces::results::TraceProvenance {
-    let of = traces::results::TraceProvenance::of(reader.meta(), requests);
-    traces::results::TraceProvenance { losses: reader.losses().clone(), ..of }
+pub(crate) fn provenance(
+    reader: &dyn iocast_traces::TraceReader,
+    requests: u64,
+) -> iocast_traces::results::TraceProvenance {
+    let of = iocast_traces::results::TraceProvenance::of(reader.meta(), requests);
+    iocast_traces::results::TraceProvenance { losses: reader.losses().clone(), ..of }
 }
 
 /// A record as one line of a golden file.

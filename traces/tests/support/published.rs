@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use traces::trace::{ReadOptions, TimeUnit, UnitOverrides};
-use traces::{Lba, Operation, ReadError, Record, Request, Sectors, Timestamp, VmId};
+use iocast_traces::trace::{ReadOptions, TimeUnit, UnitOverrides};
+use iocast_traces::{Lba, Operation, ReadError, Record, Request, Sectors, Timestamp, VmId};
 
 use super::{Whole, read_as};
 

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use traces::formats::FORMATS;
-use traces::trace::{ReadOptions, TimeUnit, UnitOverrides, WriteOptions, Written};
-use traces::{Flags, Layer, Observed, Operation, Record, Request, Timestamp, TraceMeta, WriteError};
+use iocast_traces::formats::FORMATS;
+use iocast_traces::trace::{ReadOptions, TimeUnit, UnitOverrides, WriteOptions, Written};
+use iocast_traces::{Flags, Layer, Observed, Operation, Record, Request, Timestamp, TraceMeta, WriteError};
 
 use super::{Whole, format, read_as};
 

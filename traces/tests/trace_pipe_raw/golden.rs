@@ -1,9 +1,9 @@
 //! A real capture of a loop device, as pages and as the text that the kernel printed of the same
 //! buffer: requests of several priorities, merges, splits, flushes, discards, a partition.
 
-use traces::events::{Event, action};
-use traces::formats::{self, ftrace};
-use traces::{Layer, Operation, Priority, Problem, Record, Timestamp};
+use iocast_traces::events::{Event, action};
+use iocast_traces::formats::{self, ftrace};
+use iocast_traces::{Layer, Operation, Priority, Problem, Record, Timestamp};
 
 use crate::whole::{Capture, Whole, bytes, data, lenient, read, read_as, strict};
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use traces::formats::trace_pipe_raw::{piece_stem, pieces};
+use iocast_traces::formats::trace_pipe_raw::{piece_stem, pieces};
 
 use crate::whole::{bytes, copy, data, lenient, read, strict};
 

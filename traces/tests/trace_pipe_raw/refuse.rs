@@ -2,10 +2,10 @@
 
 use std::path::Path;
 
+use iocast_traces::formats::{self, trace_pipe_raw};
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{Place, Problem};
 use proptest::prelude::*;
-use traces::formats::{self, trace_pipe_raw};
-use traces::trace::ReadOptions;
-use traces::{Place, Problem};
 
 use crate::whole::{Capture, bytes, data, lenient, read, strict};
 

@@ -2,9 +2,9 @@
 
 use std::path::PathBuf;
 
+use iocast_traces::events::{Category, Event, action};
+use iocast_traces::{Priority, Record, Timestamp};
 use proptest::prelude::*;
-use traces::events::{Category, Event, action};
-use traces::{Priority, Record, Timestamp};
 
 use crate::encoder::{Layout, MISSED, MISSED_STORED, Machine, PC, Pages, Text, Value, write_formats};
 use crate::whole::{Whole, lenient, read, strict};

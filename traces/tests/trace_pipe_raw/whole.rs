@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
-use traces::events::{Event, Watch};
-use traces::formats::trace_pipe_raw::FORMAT;
-use traces::trace::ReadOptions;
-use traces::{Losses, ReadError, Record, Timestamp, TraceMeta};
+use iocast_traces::events::{Event, Watch};
+use iocast_traces::formats::trace_pipe_raw::FORMAT;
+use iocast_traces::trace::ReadOptions;
+use iocast_traces::{Losses, ReadError, Record, Timestamp, TraceMeta};
 
 /// A trace read to its end, and the events it was made of.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl Watch for Seen {
 }
 
 pub(crate) fn read_as(
-    format: &traces::formats::Format,
+    format: &iocast_traces::formats::Format,
     path: &Path,
     options: &ReadOptions,
 ) -> Result<Whole, ReadError> {

@@ -1,8 +1,8 @@
+use iocast_workloads::guest::{Access, Event, FileId, Files, Step};
+use iocast_workloads::{GuestError, Until};
 use replay::ReplayError;
 use traces::Operation::{Flush, Read, Write};
 use traces::{Flags, Lba, Operation, Timestamp};
-use workloads::guest::{Access, Event, FileId, Files, Step};
-use workloads::{GuestError, Until};
 
 use super::support::*;
 

@@ -1,9 +1,9 @@
+use iocast_workloads::Until;
+use iocast_workloads::guest::journal::Journal;
+use iocast_workloads::guest::memory::MemorySettings;
+use iocast_workloads::guest::{Access, FileId, Files, Step};
 use traces::Operation::{Flush, Read, Write};
 use traces::{Flags, Timestamp};
-use workloads::Until;
-use workloads::guest::journal::Journal;
-use workloads::guest::memory::MemorySettings;
-use workloads::guest::{Access, FileId, Files, Step};
 
 use super::support::*;
 

@@ -4,13 +4,13 @@
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex};
 
+use iocast_workloads::guest::memory::MemorySettings;
+use iocast_workloads::guest::{Files, OutOfSpace, Program, Step};
+use iocast_workloads::{Guest, Guests, Until};
 use replay::ReplayError;
 use replay::stage::{Limits, Stage};
 use replay::{Engine, Observer};
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
-use workloads::guest::memory::MemorySettings;
-use workloads::guest::{Files, OutOfSpace, Program, Step};
-use workloads::{Guest, Guests, Until};
 
 /// When each step of a process was asked for, in microseconds.
 pub type Times = Arc<Mutex<Vec<u64>>>;

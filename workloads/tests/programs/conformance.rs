@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use iocast_workloads::guest::{Files, Step};
+use iocast_workloads::programs::{Build, Entry, PROGRAMS, Workload, build, build_jobs, find};
 use traces::spec::{Spec, Tunable, Unit};
 use traces::{Nanos, Sectors, Timestamp};
-use workloads::guest::{Files, Step};
-use workloads::programs::{Build, Entry, PROGRAMS, Workload, build, build_jobs, find};
 
 use crate::driver::run;
 

@@ -1,8 +1,8 @@
 //! Descriptions of guests: the accepted content, and the errors with their lines.
 
+use iocast_workloads::guest::{Event, Step};
+use iocast_workloads::programs::description::{Description, PRESETS};
 use traces::{Lba, Nanos, Sectors};
-use workloads::guest::{Event, Step};
-use workloads::programs::description::{Description, PRESETS};
 
 use crate::driver::drive;
 

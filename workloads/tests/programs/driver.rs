@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use iocast_workloads::guest::{Access, Event, FileId, Files, OutOfSpace, Step};
+use iocast_workloads::programs::{Processes, Workload};
 use traces::{Nanos, Operation, Sectors, Timestamp};
-use workloads::guest::{Access, Event, FileId, Files, OutOfSpace, Step};
-use workloads::programs::{Processes, Workload};
 
 /// A step of a process, when it was asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -53,12 +53,12 @@ pub fn run(workload: &Workload, seed: u64, delay: Nanos, most: usize) -> Run {
 
 /// The workload that a spec names, run.
 pub fn run_spec(spec: &str, most: usize) -> Run {
-    run(&workloads::programs::build(&spec.parse().unwrap()).unwrap(), 1, Nanos::from_us(100), most)
+    run(&iocast_workloads::programs::build(&spec.parse().unwrap()).unwrap(), 1, Nanos::from_us(100), most)
 }
 
 /// The jobs of a fio job file, run to their end.
 pub fn run_jobs(text: &str) -> Run {
-    let run = run(&workloads::programs::build_jobs("test", text).unwrap(), 1, Nanos::from_us(100), 10_000_000);
+    let run = run(&iocast_workloads::programs::build_jobs("test", text).unwrap(), 1, Nanos::from_us(100), 10_000_000);
     assert!(run.ended);
     run
 }

@@ -3,9 +3,9 @@
 
 use std::collections::BTreeSet;
 
+use iocast_workloads::guest::{Event, FileId, Files, Step};
+use iocast_workloads::programs::build;
 use traces::{Flags, Nanos, Operation, Sectors};
-use workloads::guest::{Event, FileId, Files, Step};
-use workloads::programs::build;
 
 use crate::driver::{DISK, Run, run_spec};
 

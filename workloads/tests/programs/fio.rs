@@ -2,9 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use iocast_workloads::guest::{Event, Step};
+use iocast_workloads::programs::fio::Jobs;
 use traces::{Nanos, Operation, Timestamp};
-use workloads::guest::{Event, Step};
-use workloads::programs::fio::Jobs;
 
 use crate::driver::{Run, Seen, run_jobs};
 

@@ -5,10 +5,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::process::{Command, Output};
 
+use iocast_workloads::guest::Step;
+use iocast_workloads::programs::build_jobs;
+use iocast_workloads::programs::fio::Jobs;
 use traces::Operation;
-use workloads::guest::Step;
-use workloads::programs::build_jobs;
-use workloads::programs::fio::Jobs;
 
 use crate::driver::run_jobs;
 

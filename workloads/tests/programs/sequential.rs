@@ -1,8 +1,8 @@
 //! dd and IOzone access every byte in order.
 
+use iocast_workloads::guest::{Files, Step};
+use iocast_workloads::programs::build;
 use traces::{Nanos, Operation, Sectors};
-use workloads::guest::{Files, Step};
-use workloads::programs::build;
 
 use crate::driver::{drive_each, run_spec};
 

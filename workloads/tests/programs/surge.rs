@@ -2,8 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use iocast_workloads::guest::{Access, FileId, Step};
 use traces::{Flags, Nanos, Sectors};
-use workloads::guest::{Access, FileId, Step};
 
 use crate::driver::{Run, run_spec};
 

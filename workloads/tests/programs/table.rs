@@ -4,8 +4,8 @@
 use std::fmt::Write;
 use std::path::PathBuf;
 
-use workloads::programs::description::{Description, PRESETS};
-use workloads::programs::{PROGRAMS, build};
+use iocast_workloads::programs::description::{Description, PRESETS};
+use iocast_workloads::programs::{PROGRAMS, build};
 
 fn path() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/workloads.md")

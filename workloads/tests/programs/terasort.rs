@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use iocast_workloads::guest::{FileId, Step};
 use traces::Operation;
-use workloads::guest::{FileId, Step};
 
 use crate::driver::{Run, run_spec};
 
@@ -86,7 +86,7 @@ fn a_merge_reads_its_files_alternately() {
 #[test]
 fn phases_are_in_order_and_temporary_files_are_removed() {
     let run = ended("terasort:data=64m,chunk=16m,reduces=3,io.sort.mb=4m");
-    let posts = |event: u32| run.count(|step| *step == Step::Post(workloads::guest::Event(event)));
+    let posts = |event: u32| run.count(|step| *step == Step::Post(iocast_workloads::guest::Event(event)));
     assert_eq!((posts(0), posts(1), posts(2)), (4, 3, 3));
     assert!(run.posted(0, 4) < run.posted(1, 1), "a shuffle ends when every map has");
     assert!(run.posted(1, 1) < run.posted(2, 1));
