@@ -8,7 +8,7 @@ use schedulers::{RuleInfo, SCHEDULERS};
 use serde::Serialize;
 use traces::Timestamp;
 use traces::formats::{FORMATS, IMPOSSIBLE_PERCENT_MAX};
-use traces::spec::{SpecError, Tunable, nearest};
+use traces::spec::{PLUGIN, SpecError, Tunable, nearest};
 use workloads::programs;
 use workloads::programs::description;
 
@@ -68,7 +68,7 @@ struct ListedGuest {
 
 pub fn run(arguments: &List) -> Result<()> {
     let (title, remark, listed) = match arguments.what {
-        ListWhat::Schedulers => ("Schedulers", "origin", schedulers()),
+        ListWhat::Schedulers => ("Schedulers", "origin", schedulers(arguments)?),
         ListWhat::Drives => ("Drives", "validation", drives()),
         ListWhat::Stacks => ("Stacks", "origin", stacks()),
         ListWhat::Predictors => ("Predictors", "origin", predictors()),
@@ -159,7 +159,8 @@ fn chosen<T>(all: Vec<T>, arguments: &List, name: impl Fn(&T) -> &str) -> Result
     Ok(found)
 }
 
-fn schedulers() -> Vec<Listed> {
+/// Ours, or the one in the library that is named.
+fn schedulers(arguments: &List) -> Result<Vec<Listed>> {
     let listed = |entry: &schedulers::Entry| Listed {
         name: entry.name.to_owned(),
         summary: entry.summary.to_owned(),
@@ -169,7 +170,13 @@ fn schedulers() -> Vec<Listed> {
         tunables: tunables(entry.tunables, &|tunable| tunable.default.to_owned()),
         ..Listed::default()
     };
-    SCHEDULERS.iter().map(listed).collect()
+    Ok(match arguments.name.as_deref().filter(|name| name.starts_with(PLUGIN)) {
+        Some(plugin) => {
+            let entry = schedulers::registry::find(plugin).map_err(UsageError::from_display)?;
+            vec![Listed { name: plugin.to_owned(), ..listed(entry) }]
+        }
+        None => SCHEDULERS.iter().map(listed).collect(),
+    })
 }
 
 /// The other names of a scheduler.

@@ -88,17 +88,17 @@ impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
     /// and arrivals before dispatches.
     ///
     /// # Errors
-    /// The errors of the source.
-    ///
-    /// # Panics
-    /// If requests are outstanding and no event will ever come: the scheduler keeps requests for ever, or the source
-    /// waits for a completion of no request.
+    /// The errors of the source; a scheduler at fault; requests that are outstanding while no event will ever come,
+    /// because the scheduler keeps them for ever, or the source waits for a completion of no request.
     pub fn run(mut self) -> Result<Ended<Src, Obs, Hst>, ReplayError> {
         loop {
             let now = match self.pending()? {
                 Pending::At(time) => time,
-                Pending::Completion => self.nothing_will_happen(),
-                Pending::Nothing => break,
+                Pending::Completion => return Err(self.nothing_will_happen()),
+                Pending::Nothing => match self.host.fault() {
+                    Some(fault) => return Err(ReplayError::Scheduler(fault)),
+                    None => break,
+                },
             };
             assert!(now >= self.now, "a source, drive or scheduler promised something for a time that has passed");
             self.step(now)?;
@@ -137,9 +137,10 @@ impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
         self.report_done(now);
     }
 
-    /// Ends a replay in which every remaining request waits for an event that will not come.
-    pub(crate) fn nothing_will_happen(&self) -> ! {
-        panic!("{} requests are outstanding and nothing will happen", self.host.outstanding());
+    /// The end of a replay in which every remaining request waits for an event that will not come.
+    pub(crate) fn nothing_will_happen(&self) -> ReplayError {
+        let stuck = || ReplayError::Stuck { outstanding: self.host.outstanding(), now: self.now };
+        self.host.fault().map_or_else(stuck, ReplayError::Scheduler)
     }
 
     fn arrive(&mut self, now: Timestamp) -> Result<(), ReplayError> {

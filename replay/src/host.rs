@@ -26,6 +26,9 @@ pub trait Host {
     /// Accepts an arrival under the id that [`Host::next_id`] announced; appends it to `done` if it needs no work.
     fn arrive<O: Observer>(&mut self, now: Timestamp, request: Request, observer: &mut O, done: &mut Vec<Arrival>);
 
+    /// What a scheduler inside did that no scheduler may do.
+    fn fault(&self) -> Option<String>;
+
     /// Sends on requests as far as the layers below have capacity.
     fn dispatch<O: Observer>(&mut self, now: Timestamp, observer: &mut O);
 }
@@ -75,6 +78,10 @@ impl<S: Scheduler, D: DriveModel> Host for Single<S, D> {
 
     fn arrive<O: Observer>(&mut self, now: Timestamp, request: Request, observer: &mut O, done: &mut Vec<Arrival>) {
         self.stage.arrive(now, request, &self.drive, observer, done);
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.stage.scheduler().fault().map(str::to_owned)
     }
 
     fn dispatch<O: Observer>(&mut self, now: Timestamp, observer: &mut O) {

@@ -41,6 +41,19 @@ pub enum ReplayError {
         /// The drive's capacity.
         capacity: Sectors,
     },
+    /// A scheduler did what no scheduler may do.
+    #[error("the scheduler is at fault: {0}")]
+    Scheduler(String),
+    /// Every remaining request waits for something that will not happen.
+    #[error(
+        "after {now} {outstanding} requests are outstanding and nothing will happen: the scheduler keeps them for ever"
+    )]
+    Stuck {
+        /// Arrivals, and parts of arrivals, that have not completed.
+        outstanding: usize,
+        /// The last time at which something happened.
+        now: Timestamp,
+    },
     /// A request is longer than the whole drive.
     #[error(
         "{}: request {number} of {sectors} sectors is longer than the drive's {capacity}; choose a larger drive",

@@ -74,7 +74,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("below", Unit::Choice(BELOW), "cfq-3.5", "the device's scheduler"),
     ],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

@@ -30,7 +30,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("within", Unit::Choice(&["cscan", "arrival"]), "cscan", "the order within a batch"),
     ],
     rules: &[],
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

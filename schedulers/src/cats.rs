@@ -86,7 +86,7 @@ pub const ENTRY: Entry = Entry {
         TABLE_MAX,
     ],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

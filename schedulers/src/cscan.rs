@@ -19,7 +19,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Geist, Jones, Westall 2010, section 2.2 (Linux 2.4)",
     tunables: &[],
     rules: &[],
-    build,
+    build: &build,
 };
 
 fn build(_settings: &Settings) -> Box<dyn Scheduler> {

@@ -50,7 +50,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("front_merges", Unit::Switch, "on", "whether to merge in front of waiting requests"),
     ],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

@@ -34,5 +34,5 @@ pub struct Entry {
     /// requests each has sent says [`Scheduler::sent_by_rule`].
     pub rules: &'static [RuleInfo],
     /// Makes one from settings resolved against `tunables`.
-    pub build: fn(&Settings) -> Box<dyn Scheduler>,
+    pub build: &'static (dyn Fn(&Settings) -> Box<dyn Scheduler> + Sync),
 }

@@ -54,7 +54,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("write_batch", Unit::Count, "16", "writes in a batch while reads wait").within(1, 1 << 32),
     ],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

@@ -19,7 +19,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Linux 2.6 block/noop-iosched.c",
     tunables: &[],
     rules: &[],
-    build,
+    build: &build,
 };
 
 fn build(_settings: &Settings) -> Box<dyn Scheduler> {

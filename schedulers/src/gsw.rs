@@ -36,7 +36,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Geist, Steele, Westall 2005 (Geist, Jones, Westall 2010, section 2.2)",
     tunables: &[BUSDRIVER_DELAY, TABLE_MAX],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

@@ -65,7 +65,7 @@ pub const ENTRY: Entry = Entry {
             .within(1, 1_000_000_000),
     ],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

@@ -22,6 +22,7 @@ pub mod look;
 pub mod mclock;
 pub mod mq_deadline;
 pub mod none;
+pub mod plugin;
 pub mod read_priority;
 pub mod registry;
 pub mod satf;
@@ -52,5 +53,5 @@ mod vm_queue;
 
 pub use cost::{AccessCost, DistanceCost};
 pub use entry::{Entry, RuleInfo};
-pub use registry::{SCHEDULERS, build};
+pub use registry::{Registry, SCHEDULERS, build};
 pub use scheduler::{Capacity, Dispatch, Scheduler};

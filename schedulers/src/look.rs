@@ -19,7 +19,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Coffman, Hofri 1982 (as cited by Geist, Jones, Westall 2010), without idle travel",
     tunables: &[],
     rules: &[],
-    build,
+    build: &build,
 };
 
 fn build(_settings: &Settings) -> Box<dyn Scheduler> {

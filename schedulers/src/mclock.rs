@@ -51,7 +51,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("depth", Unit::Count, "32", "most requests in flight below").within(1, 1 << 32),
     ],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 const SECOND: u64 = 1_000_000_000;

@@ -71,7 +71,7 @@ pub const ENTRY: Entry = Entry {
             .within(1, 1_000_000_000),
     ],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

@@ -24,7 +24,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Linux 6.18 block/blk-mq-sched.c without an elevator",
     tunables: &[],
     rules: &[],
-    build,
+    build: &build,
 };
 
 fn build(_settings: &Settings) -> Box<dyn Scheduler> {

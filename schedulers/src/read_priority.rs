@@ -33,7 +33,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("drain_to", Unit::Count, "0", "number of waiting writes that ends a drain"),
     ],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

@@ -42,7 +42,7 @@ pub const ENTRY: Entry = Entry {
         .within(1, 1 << 32),
     ],
     rules: &[],
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

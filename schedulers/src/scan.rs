@@ -24,7 +24,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Coffman, Hofri 1982 (as cited by Geist, Jones, Westall 2010)",
     tunables: &[],
     rules: &[],
-    build,
+    build: &build,
 };
 
 fn build(_settings: &Settings) -> Box<dyn Scheduler> {

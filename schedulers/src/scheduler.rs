@@ -118,6 +118,12 @@ pub trait Scheduler: Send {
     fn sent_by_rule(&self) -> &[u64] {
         &[]
     }
+
+    /// What the policy did that no policy may do. It sends nothing any more, and its owner ends with this as an error.
+    /// Only policies whose code is not of this crate can be at fault.
+    fn fault(&self) -> Option<&str> {
+        None
+    }
 }
 
 impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
@@ -165,5 +171,8 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
     }
     fn sent_by_rule(&self) -> &[u64] {
         (**self).sent_by_rule()
+    }
+    fn fault(&self) -> Option<&str> {
+        (**self).fault()
     }
 }

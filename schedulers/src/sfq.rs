@@ -47,7 +47,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("cost", Unit::Choice(&["sectors", "requests"]), "sectors", "unit of a VM's share"),
     ],
     rules: &[],
-    build,
+    build: &build,
 };
 
 /// A sector, or a request, in units of tags: division by a weight loses less than 1/65,536.

@@ -21,6 +21,13 @@ impl<T: Clone + Default> Slots<T> {
     }
 }
 
+impl<T> Slots<T> {
+    /// The value of a request; `None` if no request ever had this id.
+    pub(crate) fn get(&self, id: RequestId) -> Option<&T> {
+        self.values.get(id.index())
+    }
+}
+
 impl<T> Index<RequestId> for Slots<T> {
     type Output = T;
     fn index(&self, id: RequestId) -> &T {

@@ -38,7 +38,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Geist, Ross 1997 (Geist, Jones, Westall 2010, section 2.2)",
     tunables: &[TABLE_MAX],
     rules: &[],
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

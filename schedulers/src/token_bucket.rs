@@ -42,7 +42,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("burst", Unit::Bytes, "4m", "burst of a VM of weight 1, in bytes").within(1, 1 << 50),
     ],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

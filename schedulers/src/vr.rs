@@ -38,7 +38,7 @@ pub const ENTRY: Entry = Entry {
     )
     .within(0, 1000)],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

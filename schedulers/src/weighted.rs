@@ -31,7 +31,7 @@ pub const ENTRY: Entry = Entry {
         Tunable::new("writes", Unit::Count, "1", "number of writes in a turn").within(1, 65_536),
     ],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

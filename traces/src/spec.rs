@@ -154,10 +154,13 @@ impl Tunable {
     }
 }
 
+/// What the name of a scheduler in a shared library begins with; the path of the library follows.
+pub const PLUGIN: &str = "plugin:";
+
 /// A part's name and the tunables given with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
-    /// The name, as given.
+    /// The name, as given; with the path if it begins with [`PLUGIN`].
     pub name: String,
     /// Tunables and values, in the order given.
     pub given: Vec<(String, String)>,
@@ -167,7 +170,9 @@ impl Spec {
     /// The same part, with the files that describe it named without their folders: what a result says of it.
     pub fn without_folders(&self) -> Spec {
         let named = |(name, value): &(String, String)| (name.clone(), without_folders(value).to_owned());
-        Spec { name: without_folders(&self.name).to_owned(), given: self.given.iter().map(named).collect() }
+        let plugin = self.name.strip_prefix(PLUGIN).map(|path| format!("{PLUGIN}{}", without_folders(path)));
+        let name = plugin.unwrap_or_else(|| without_folders(&self.name).to_owned());
+        Spec { name, given: self.given.iter().map(named).collect() }
     }
 }
 
@@ -219,6 +224,14 @@ pub enum SpecError {
         /// Tunables that exist, nearest first.
         near: Vec<String>,
     },
+    /// A shared library is no scheduler that can be used.
+    #[error("the scheduler in {path} cannot be used: {problem}")]
+    Plugin {
+        /// The library, as given.
+        path: String,
+        /// What is wrong.
+        problem: String,
+    },
     /// The value cannot be understood or is out of range.
     #[error("{part}:{name}=`{value}` is not {expected}")]
     Value {
@@ -246,8 +259,11 @@ impl FromStr for Spec {
 
     fn from_str(text: &str) -> Result<Spec, SpecError> {
         let syntax = || SpecError::Syntax(text.to_owned());
-        let (name, rest) = text.split_once(':').map_or((text, None), |(name, rest)| (name, Some(rest)));
-        if name.is_empty() {
+        // The path of a library follows the first colon.
+        let path = if text.starts_with(PLUGIN) { PLUGIN.len() } else { 0 };
+        let colon = text[path..].find(':').map(|colon| path + colon);
+        let (name, rest) = colon.map_or((text, None), |colon| (&text[..colon], Some(&text[colon + 1..])));
+        if name.len() == path {
             return Err(syntax());
         }
         let mut given: Vec<(String, String)> = Vec::new();

@@ -50,7 +50,7 @@ impl Candidate {
     fn names(&self) -> [String; 2] {
         match (self.scheduler(), &self.scheduling) {
             (Some(scheduler), _) | (None, Scheduling::Stage { scheduler, .. }) => {
-                [scheduler.to_string(), scheduler.to_string()]
+                [scheduler.without_folders().to_string(), scheduler.to_string()]
             }
             (None, Scheduling::Stack(stack)) => [short_name(stack), stack.to_string()],
         }
@@ -64,7 +64,9 @@ impl Candidate {
         let spec = match (self.scheduler(), &self.scheduling) {
             (Some(scheduler), _) | (None, Scheduling::Stage { scheduler, .. }) => scheduler,
             (None, Scheduling::Stack(stack)) => {
-                let layer = |layer: &replay::stack::LayerSpec| (layer.name.clone(), layer.scheduler.to_string());
+                let layer = |layer: &replay::stack::LayerSpec| {
+                    (layer.name.clone(), layer.scheduler.without_folders().to_string())
+                };
                 let settings = stack.layers.iter().map(layer).collect();
                 return Ok(Part { name: self.label.clone(), model: "stack".to_owned(), settings });
             }
@@ -76,7 +78,7 @@ impl Candidate {
     /// The path of its file with this `ending` in `folder`.
     pub fn file(&self, folder: &Path, index: usize, ending: &str) -> PathBuf {
         let [short, _] = self.names();
-        let name = self.scheduler().map_or(short, |scheduler| scheduler.name.clone());
+        let name = self.scheduler().map_or(short, |scheduler| scheduler.without_folders().name);
         folder.join(format!("{index}-{}.{ending}", name.replace('/', "+")))
     }
 }

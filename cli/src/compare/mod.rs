@@ -25,7 +25,7 @@ use replay::host::Single;
 use replay::overload::{Overload, Verdict};
 use replay::sources::{TimeWindow, TraceRead};
 use replay::stack::Shares;
-use replay::{DecisionLog, Ended, Engine, Host, Limits, Metrics, Stage, figures};
+use replay::{DecisionLog, Ended, Engine, Host, Limits, Metrics, ReplayError, Stage, figures};
 use schedulers::Scheduler as _;
 use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
@@ -242,7 +242,12 @@ impl<'a> Setup<'a> {
         let Start { part: scheduler, source, observers } = start;
         let engine =
             Engine::on(source, host, observers).max_outstanding(self.arguments.replaying.stage.max_queue as usize);
-        let Ended { outcome, source, observer, host } = engine.run()?;
+        let Ended { outcome, source, observer, host } = engine.run().map_err(|error| match error {
+            ReplayError::Scheduler(_) | ReplayError::Stuck { .. } => {
+                anyhow::Error::new(error).context(scheduler.name.clone())
+            }
+            other => other.into(),
+        })?;
         let Observers { metrics, overload, log, log_path, shares, .. } = observer;
         if let Some(log) = log {
             let name = || format!("the decision log {}", log_path.display());

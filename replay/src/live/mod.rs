@@ -170,10 +170,7 @@ impl<Src: Source, Sch: Scheduler, Drv: LiveDrive, Obs: Observer, Clk: Clock> Liv
     /// stops early sends nothing more, and waits two seconds for the requests in flight.
     ///
     /// # Errors
-    /// The errors of the source, or of the way to the device.
-    ///
-    /// # Panics
-    /// If requests are outstanding and no event will ever come.
+    /// The errors of the source, of the way to the device, or of a scheduler, as of [`Engine::run`](crate::Engine::run).
     pub fn run(mut self) -> Result<LiveEnded<Src, Obs, Drv>, LiveError> {
         // Sleeps end on time; where that cannot be set, the issue-time error shows it.
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
@@ -186,7 +183,9 @@ impl<Src: Source, Sch: Scheduler, Drv: LiveDrive, Obs: Observer, Clk: Clock> Liv
                 (Some(end), _) => break end,
                 (None, Pending::Nothing) => break End::Complete,
                 (None, Pending::At(time)) => Some(time),
-                (None, Pending::Completion) if self.device().in_flight == 0 => self.engine.nothing_will_happen(),
+                (None, Pending::Completion) if self.device().in_flight == 0 => {
+                    return Err(self.engine.nothing_will_happen().into());
+                }
                 (None, Pending::Completion) => None,
             };
             let Some(now) = self.wait(due)? else { continue };

@@ -166,6 +166,11 @@ impl Host for Stack {
         self.leave(done);
     }
 
+    fn fault(&self) -> Option<String> {
+        let mut schedulers = self.layers.iter().flat_map(Layer::schedulers);
+        schedulers.find_map(|scheduler| scheduler.fault().map(str::to_owned))
+    }
+
     fn dispatch<O: Observer>(&mut self, now: Timestamp, observer: &mut O) {
         for layer in 0..self.layers.len() {
             let watched = self.watched_of(layer);

@@ -65,7 +65,7 @@ pub const ENTRY: Entry = Entry {
             .within(0, DAY),
     ],
     rules: RULES,
-    build,
+    build: &build,
 };
 
 const ASYNC: usize = 0;

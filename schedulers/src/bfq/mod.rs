@@ -90,7 +90,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Linux 6.18 block/bfq-iosched.c, bfq-wf2q.c; Valente and Avanzini, MST 2015",
     tunables: tunables::TUNABLES,
     rules: RULES,
-    build,
+    build: &build,
 };
 
 fn build(settings: &Settings) -> Box<dyn Scheduler> {

@@ -78,7 +78,7 @@ pub const ENTRY: Entry = Entry {
     origin: "Linux 2.6.30 block/cfq-iosched.c",
     tunables: TUNABLES_2_6_30,
     rules: RULES,
-    build: |settings: &Settings| Box::new(Cfq::new(Parameters::of_2_6_30(settings))),
+    build: &|settings: &Settings| Box::new(Cfq::new(Parameters::of_2_6_30(settings))),
 };
 
 /// The registry's row of the version of Linux 3.5.
@@ -88,7 +88,7 @@ pub const ENTRY_3_5: Entry = Entry {
     origin: "Linux 3.5 block/cfq-iosched.c with CONFIG_CFQ_GROUP_IOSCHED",
     tunables: TUNABLES_3_5,
     rules: RULES.split_at(IDLED).1,
-    build: |settings: &Settings| Box::new(Cfq::new(Parameters::of_3_5(settings))),
+    build: &|settings: &Settings| Box::new(Cfq::new(Parameters::of_3_5(settings))),
 };
 
 /// The policy.

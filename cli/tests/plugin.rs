@@ -1,0 +1,145 @@
+//! Schedulers in shared libraries: the example in C, libraries that cannot be used, and answers that no scheduler gives.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+mod program;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use program::{failure, json, sample, stdout};
+use tempfile::TempDir;
+
+const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+
+/// Compiles a library as users do, without a warning.
+fn compiled(folder: &TempDir, name: &str, source: &str, defined: &[(&str, &str)]) -> String {
+    let into = folder.path().join(name);
+    let mut compiler = Command::new("cc");
+    compiler.args(["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-O2", "-I"]);
+    compiler.arg(Path::new(ROOT).join("schedulers/include")).arg("-o").arg(&into);
+    compiler.args(defined.iter().map(|(name, value)| format!("-D{name}={value}")));
+    let built = compiler.arg(Path::new(ROOT).join(source)).status();
+    assert!(built.expect("there is no C compiler; Debian's package gcc has it").success());
+    format!("plugin:{}", into.display())
+}
+
+/// The faulty scheduler with these parts of its description replaced.
+fn faulty(folder: &TempDir, name: &str, other: &[(&str, &str)]) -> String {
+    let usual = [
+        ("TUNABLE", "\"fault\""),
+        ("NORMAL", "0"),
+        ("ABI", "IOCAST_SCHEDULER_ABI"),
+        ("SUMMARY", "\"first in, first out\""),
+        ("DESTROY", "free"),
+        ("SYMBOL", "iocast_scheduler"),
+    ];
+    let chosen = usual.map(|(key, value)| (key, other.iter().find(|pair| pair.0 == key).map_or(value, |pair| pair.1)));
+    compiled(folder, name, "cli/tests/plugins/faulty.c", &chosen)
+}
+
+fn compared(schedulers: &str, more: &[&str]) -> serde_json::Value {
+    let mail = sample("mail.parquet");
+    json(&[&["compare", &mail, "--pacing", "asap=16", "--end", "3s", "--schedulers", schedulers], more].concat())
+}
+
+#[test]
+fn scheduler_in_c_has_the_figures_of_its_rule_and_counts_its_rules() {
+    let folder = tempfile::tempdir().unwrap();
+    let nearest = compiled(&folder, "libnearest.so", "examples/c-scheduler/nearest.c", &[]);
+    let runs = compared(&format!("fifo,{nearest},{nearest}:max_wait=20ms"), &[]);
+    let [fifo, usual, hasty] = [0, 1, 2].map(|run| &runs["runs"][run]);
+    let mean = |run: &serde_json::Value, kind: &str| run[kind]["response_time"]["mean_ns"].as_f64().unwrap();
+    assert!(mean(usual, "read") < mean(fifo, "read") && mean(usual, "write") > mean(fifo, "write"));
+    assert!(mean(hasty, "read") > mean(usual, "read"), "late reads go first, wherever they lie");
+    let rules = |run: &serde_json::Value| -> Vec<(String, u64)> {
+        let rules = run["rules"].as_array().unwrap().iter();
+        rules.map(|rule| (rule["name"].as_str().unwrap().to_owned(), rule["requests"].as_u64().unwrap())).collect()
+    };
+    assert_eq!(rules(usual).iter().map(|(name, _)| &**name).collect::<Vec<_>>(), ["late", "read", "other"]);
+    assert!(rules(usual)[0].1 == 0 && rules(hasty)[0].1 > 0, "{:?} {:?}", rules(usual), rules(hasty));
+    let sent: u64 = rules(usual).iter().map(|(_, sent)| sent).sum();
+    let device = ["read", "write"].map(|kind| usual[kind]["device_requests"].as_u64().unwrap());
+    assert_eq!(sent, device.iter().sum::<u64>());
+    // Results name the file, and not where it lies.
+    assert_eq!(usual["scheduler"]["model"], "plugin:libnearest.so");
+    assert_eq!(runs, compared(&format!("fifo,{nearest},{nearest}:max_wait=20ms"), &[]));
+    // Its tunables are named as ours are.
+    let mail = sample("mail.parquet");
+    let (code, said) = failure(&["compare", &mail, "--schedulers", &format!("{nearest}:max_wai=1s")]);
+    assert!(code == 2 && said.contains("no tunable `max_wai`; did you mean max_wait?"), "{said}");
+    let listed = stdout(&["list", "schedulers", &nearest]);
+    assert!(listed.contains("max_wait") && listed.contains("500ms") && listed.contains("nearest read"), "{listed}");
+}
+
+#[test]
+fn scheduler_in_c_that_does_as_fifo_does_has_its_figures() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = faulty(&folder, "libfifo.so", &[]);
+    let runs = compared(&format!("fifo,{plugin},{plugin}:fault=9"), &["--merge", "off"]);
+    let figures = |run: usize| {
+        let mut run = runs["runs"][run].clone();
+        for key in ["scheduler", "rules"] {
+            run.as_object_mut().unwrap().remove(key);
+        }
+        run
+    };
+    assert_eq!(figures(1), figures(0));
+    // It may also wait.
+    assert_ne!(figures(2), figures(0));
+    assert_eq!(figures(2)["read"]["requests"], figures(0)["read"]["requests"]);
+}
+
+#[test]
+fn answer_that_no_scheduler_gives_ends_the_replay_and_names_what_it_was() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = faulty(&folder, "libfaulty.so", &[]);
+    let mail = sample("mail.parquet");
+    let said = |fault: u32, more: &[&str]| {
+        let scheduler = format!("fifo,{plugin}:fault={fault}");
+        let (code, said) = failure(&[&["compare", &mail, "--end", "3s", "--schedulers", &scheduler], more].concat());
+        assert!(code == 1 && said.contains("libfaulty.so:fault=") && !said.contains("panicked"), "{fault}: {said}");
+        said
+    };
+    for (fault, problem) in [
+        (1, "which does not wait"),
+        (2, "it sent request 4000000000, which does not wait"),
+        (3, "which is not in the future"),
+        (4, "an answer of the unknown kind 7"),
+        (5, "it named rule 1 of 1"),
+        (7, "its function create() returned nothing"),
+        (8, "nothing will happen: the scheduler keeps them for ever"),
+    ] {
+        let said = said(fault, &[]);
+        assert!(said.contains(problem), "{fault}: {said}");
+    }
+    // A layer with a limit for writes asks without capacity for them.
+    let limited = ["--pacing", "asap=32", "--stack", "guest=fifo@depth=32,write_depth=1", "--in", "guest"];
+    let said = said(6, &limited);
+    assert!(said.contains("for which there is no capacity"), "{said}");
+}
+
+#[test]
+fn library_that_cannot_be_used_is_refused_before_any_replay() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = folder.path().join("text.so");
+    std::fs::write(&text, "no library".repeat(1000)).unwrap();
+    let absent = folder.path().join("absent.so");
+    let of_file = |path: &PathBuf| format!("plugin:{}", path.display());
+    let mail = sample("mail.parquet");
+    for (plugin, problem) in [
+        (of_file(&absent), "No such file"),
+        (of_file(&text), "invalid ELF header"),
+        (faulty(&folder, "old.so", &[("ABI", "0")]), "it is built for version 0 of iocast_scheduler.h"),
+        (faulty(&folder, "other.so", &[("SYMBOL", "another")]), "it has no function iocast_scheduler"),
+        (faulty(&folder, "part.so", &[("DESTROY", "NULL")]), "its scheduler has no function destroy"),
+        (faulty(&folder, "silent.so", &[("SUMMARY", "NULL")]), "its summary is missing"),
+        (faulty(&folder, "word.so", &[("TUNABLE", "\"a b\"")]), "the name `a b` of a tunable is not of"),
+        (faulty(&folder, "range.so", &[("NORMAL", "10")]), "the normal value 10 of its tunable fault is not in 0 to 9"),
+    ] {
+        let (code, said) = failure(&["compare", &mail, "--schedulers", &format!("fifo,{plugin}")]);
+        let path = plugin.strip_prefix("plugin:").unwrap();
+        assert!(code == 2 && said.contains(problem) && said.contains(path), "{plugin}: {code} {said}");
+    }
+    let (code, said) = failure(&["compare", &mail, "--schedulers", "plugin:"]);
+    assert!(code == 2 && said.contains("is not of the form"), "{said}");
+}

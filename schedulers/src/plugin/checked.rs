@@ -1,0 +1,149 @@
+//! A scheduler of a library as one of ours, its answers checked.
+
+use traces::{Operation, Request, RequestId, Timestamp};
+
+use super::abi::{IDLE, SEND, WAIT_UNTIL};
+use super::library::Instance;
+use crate::cost::AccessCost;
+use crate::scheduler::{Capacity, Dispatch, Scheduler};
+use crate::slots::Slots;
+
+/// The scheduler, and what it was given.
+pub(super) struct Checked {
+    /// `None` if the library made none.
+    instance: Option<Instance>,
+    /// By id: the operation of the request, if it waits.
+    waits: Slots<Option<Operation>>,
+    waiting: usize,
+    sent_by_rule: Vec<u64>,
+    /// What it did that no scheduler may do. It is asked nothing more.
+    fault: Option<String>,
+}
+
+impl Checked {
+    pub(super) fn new(instance: Option<Instance>, rules: usize) -> Checked {
+        let fault = instance.is_none().then(|| "its function create() returned nothing".to_owned());
+        Checked { instance, waits: Slots::default(), waiting: 0, sent_by_rule: vec![0; rules], fault }
+    }
+
+    /// The instance, unless it is at fault.
+    fn sound(&mut self) -> Option<&mut Instance> {
+        self.instance.as_mut().filter(|_| self.fault.is_none())
+    }
+
+    fn waits(&mut self, id: RequestId, operation: Operation) {
+        self.waits.set(id, Some(operation));
+        self.waiting += 1;
+    }
+
+    fn waits_no_more(&mut self, id: RequestId) {
+        self.waits.set(id, None);
+        self.waiting -= 1;
+    }
+
+    fn fails(&mut self, now: Timestamp, problem: &str) -> Dispatch {
+        self.fault = Some(format!("at {now} {problem}"));
+        Dispatch::Idle
+    }
+}
+
+impl Scheduler for Checked {
+    fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.waits(id, request.operation);
+        if let Some(instance) = self.sound() {
+            instance.insert(now, id.0, request);
+        }
+    }
+
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
+        let Some(instance) = self.sound() else { return Dispatch::Idle };
+        let answer = instance.dispatch(now, capacity, cost);
+        match answer.kind {
+            IDLE => Dispatch::Idle,
+            WAIT_UNTIL => match Timestamp::from_ns(answer.until_ns) {
+                until if until > now => Dispatch::WaitUntil(until),
+                until => self.fails(now, &format!("it asked to be called at {until}, which is not in the future")),
+            },
+            SEND => {
+                let id = RequestId(answer.id);
+                let Some(operation) = self.waits.get(id).copied().flatten() else {
+                    return self.fails(now, &format!("it sent request {}, which does not wait", answer.id));
+                };
+                if !capacity.admits(operation) {
+                    let sent = answer.id;
+                    return self.fails(now, &format!("it sent the {operation} {sent}, for which there is no capacity"));
+                }
+                if !self.sent_by_rule.is_empty() {
+                    let Some(sent) = self.sent_by_rule.get_mut(answer.rule as usize) else {
+                        let (rule, rules) = (answer.rule, self.sent_by_rule.len());
+                        return self.fails(now, &format!("it named rule {rule} of {rules}, which are numbered from 0"));
+                    };
+                    *sent += 1;
+                }
+                self.waits_no_more(id);
+                Dispatch::Send(id)
+            }
+            unknown => self.fails(now, &format!("it gave an answer of the unknown kind {unknown}")),
+        }
+    }
+
+    fn issued(&mut self, now: Timestamp, id: RequestId) {
+        if let Some(instance) = self.sound() {
+            instance.issued(now, id.0);
+        }
+    }
+
+    fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        if let Some(instance) = self.sound() {
+            instance.completed(now, id.0, request);
+        }
+    }
+
+    fn remove(&mut self, id: RequestId) {
+        self.waits_no_more(id);
+        if let Some(instance) = self.sound() {
+            instance.remove(id.0);
+        }
+    }
+
+    fn requeue(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.waits(id, request.operation);
+        if let Some(instance) = self.sound() {
+            instance.requeue(now, id.0, request);
+        }
+    }
+
+    fn may_merge(&self, into: RequestId, request: &Request) -> bool {
+        let sound = self.instance.as_ref().filter(|_| self.fault.is_none());
+        sound.is_none_or(|instance| instance.may_merge(into.0, request))
+    }
+
+    fn front_merges(&self) -> bool {
+        self.instance.as_ref().is_none_or(Instance::front_merges)
+    }
+
+    fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request) {
+        if let Some(instance) = self.sound() {
+            instance.merged(now, into.0, request);
+        }
+    }
+
+    fn merged_requests(&mut self, now: Timestamp, into: RequestId, from: RequestId, request: &Request) {
+        self.waits_no_more(from);
+        if let Some(instance) = self.sound() {
+            instance.merged_requests(now, into.0, from.0, request);
+        }
+    }
+
+    fn waiting(&self) -> usize {
+        self.waiting
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent_by_rule
+    }
+
+    fn fault(&self) -> Option<&str> {
+        self.fault.as_deref()
+    }
+}
