@@ -20,18 +20,19 @@ MAN = $(INTO)/share/man/man1
 DOC = $(INTO)/share/doc/iocast
 install:
 	$(if $(filter target/release/iocast,$(IOCAST)),cargo build --release --locked --quiet --package iocast)
-	install -d $(INTO)/bin $(MAN) $(dir $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)) $(DOC)/traces/samples
+	install -d $(INTO)/bin $(INTO)/include $(MAN) $(dir $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)) $(DOC)/traces/samples
 	install -m 755 $(IOCAST) $(INTO)/bin/iocast
 	$(IOCAST) man --output $(MAN) >/dev/null
 	$(IOCAST) completions bash >$(BASH_COMPLETION)
 	$(IOCAST) completions zsh >$(ZSH_COMPLETION)
 	$(IOCAST) completions fish >$(FISH_COMPLETION)
+	install -m 644 schedulers/include/iocast_scheduler.h $(INTO)/include
 	install -m 644 README.md CHANGELOG.md LICENSE-APACHE LICENSE-MIT $(DOC)
 	cp -RL docs $(DOC)
 	cp -L traces/samples/*.parquet traces/samples/README.md $(DOC)/traces/samples
 
 uninstall:
-	rm -f $(INTO)/bin/iocast $(MAN)/iocast.1 $(MAN)/iocast-*.1
+	rm -f $(INTO)/bin/iocast $(INTO)/include/iocast_scheduler.h $(MAN)/iocast.1 $(MAN)/iocast-*.1
 	rm -f $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)
 	rm -rf $(DOC)
 

@@ -274,6 +274,7 @@ fn make_install_stages_below_destdir_and_uninstall_removes_all_of_it() {
         "share/bash-completion/completions/iocast",
         "share/zsh/site-functions/_iocast",
         "share/fish/vendor_completions.d/iocast.fish",
+        "include/iocast_scheduler.h",
         "share/doc/iocast/README.md",
         "share/doc/iocast/docs/serve.md",
         "share/doc/iocast/traces/samples/mail.parquet",

@@ -3,6 +3,8 @@
 //! Needs Debian's libnbd-bin, fio and util-linux, and root for a full disk.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod plugins;
+mod program;
 mod served;
 
 use std::io::{BufRead, BufReader};
@@ -169,6 +171,29 @@ fn a_restarted_server_has_every_write_in_its_image() {
         signal(&server, "TERM");
         server.wait().unwrap();
     }
+}
+
+#[test]
+fn server_ends_when_its_scheduler_does_what_no_scheduler_may() {
+    let folder = tempfile::tempdir().unwrap();
+    let scheduler = format!("{}:fault=2", plugins::faulty(&folder, "libfaulty.so", &[]));
+    let mut server = iocast();
+    server.args(["serve", "--drive", "fixed:service=1us", "--image", "memory:1m", "--scheduler", &scheduler]);
+    server.args(["--listen", "unix:socket"]).current_dir(folder.path()).stdout(Stdio::null()).stderr(Stdio::piped());
+    let server = server.spawn().unwrap();
+    let begun = Instant::now();
+    while !folder.path().join("socket").exists() {
+        assert!(begun.elapsed() < Duration::from_secs(20), "it does not listen");
+        std::thread::sleep(Duration::from_millis(5));
+    }
+    // Its first 21 answers are right.
+    let socket = format!("nbd+unix:///?socket={}", folder.path().join("socket").display());
+    let copied = Command::new("nbdcopy").args(["--request-size=4096", &socket, "null:"]).stderr(Stdio::null()).status();
+    assert!(!copied.expect("nbdcopy is not installed; Debian's package libnbd-bin has it").success());
+    let ended = server.wait_with_output().unwrap();
+    let said = String::from_utf8(ended.stderr).unwrap();
+    assert_eq!(ended.status.code(), Some(1), "{said}");
+    assert!(said.contains("the scheduler is at fault") && said.contains("which does not wait"), "{said}");
 }
 
 #[test]

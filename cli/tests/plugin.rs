@@ -1,41 +1,13 @@
 //! Schedulers in shared libraries: the example in C, libraries that cannot be used, and answers that no scheduler gives.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod plugins;
 mod program;
 
-use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::path::PathBuf;
 
+use plugins::{compiled, crashed, faulty};
 use program::{failure, json, sample, stdout};
-use tempfile::TempDir;
-
-const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
-
-/// Compiles a library as users do, without a warning.
-fn compiled(folder: &TempDir, name: &str, source: &str, defined: &[(&str, &str)]) -> String {
-    let into = folder.path().join(name);
-    let mut compiler = Command::new("cc");
-    compiler.args(["-Wall", "-Wextra", "-Werror", "-shared", "-fPIC", "-O2", "-I"]);
-    compiler.arg(Path::new(ROOT).join("schedulers/include")).arg("-o").arg(&into);
-    compiler.args(defined.iter().map(|(name, value)| format!("-D{name}={value}")));
-    let built = compiler.arg(Path::new(ROOT).join(source)).status();
-    assert!(built.expect("there is no C compiler; Debian's package gcc has it").success());
-    format!("plugin:{}", into.display())
-}
-
-/// The faulty scheduler with these parts of its description replaced.
-fn faulty(folder: &TempDir, name: &str, other: &[(&str, &str)]) -> String {
-    let usual = [
-        ("TUNABLE", "\"fault\""),
-        ("NORMAL", "0"),
-        ("ABI", "IOCAST_SCHEDULER_ABI"),
-        ("SUMMARY", "\"first in, first out\""),
-        ("DESTROY", "free"),
-        ("SYMBOL", "iocast_scheduler"),
-    ];
-    let chosen = usual.map(|(key, value)| (key, other.iter().find(|pair| pair.0 == key).map_or(value, |pair| pair.1)));
-    compiled(folder, name, "cli/tests/plugins/faulty.c", &chosen)
-}
 
 fn compared(schedulers: &str, more: &[&str]) -> serde_json::Value {
     let mail = sample("mail.parquet");
@@ -112,6 +84,11 @@ fn answer_that_no_scheduler_gives_ends_the_replay_and_names_what_it_was() {
         let said = said(fault, &[]);
         assert!(said.contains(problem), "{fault}: {said}");
     }
+    for (fault, signal) in [(10, "SIGSEGV"), (11, "SIGABRT")] {
+        let said = crashed(&plugin, fault);
+        let call = format!("crashed in dispatch() by {signal}, called at ");
+        assert!(said.contains(&call) && said.contains("libfaulty.so"), "{said}");
+    }
     // A layer with a limit for writes asks without capacity for them.
     let limited = ["--pacing", "asap=32", "--stack", "guest=fifo@depth=32,write_depth=1", "--in", "guest"];
     let said = said(6, &limited);
@@ -134,7 +111,10 @@ fn library_that_cannot_be_used_is_refused_before_any_replay() {
         (faulty(&folder, "part.so", &[("DESTROY", "NULL")]), "its scheduler has no function destroy"),
         (faulty(&folder, "silent.so", &[("SUMMARY", "NULL")]), "its summary is missing"),
         (faulty(&folder, "word.so", &[("TUNABLE", "\"a b\"")]), "the name `a b` of a tunable is not of"),
-        (faulty(&folder, "range.so", &[("NORMAL", "10")]), "the normal value 10 of its tunable fault is not in 0 to 9"),
+        (
+            faulty(&folder, "range.so", &[("NORMAL", "13")]),
+            "the normal value 13 of its tunable fault is not in 0 to 12",
+        ),
     ] {
         let (code, said) = failure(&["compare", &mail, "--schedulers", &format!("fifo,{plugin}")]);
         let path = plugin.strip_prefix("plugin:").unwrap();

@@ -60,6 +60,11 @@ pub struct Queued {
 }
 
 impl Queued {
+    /// What the scheduler did that no scheduler may do ([`Scheduler::fault`]).
+    pub fn fault(&self) -> Option<&str> {
+        self.scheduler.fault()
+    }
+
     /// A drive behind an empty queue.
     pub fn new(drive: Box<dyn DriveModel>, scheduler: Box<dyn Scheduler>, limits: QueueLimits) -> Queued {
         Queued {

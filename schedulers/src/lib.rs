@@ -10,6 +10,7 @@ pub mod bfq;
 pub mod busdriver;
 pub mod cats;
 pub mod cfq;
+pub mod conformance;
 pub mod cost;
 pub mod cscan;
 pub mod deadline;

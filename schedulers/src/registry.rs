@@ -78,7 +78,7 @@ pub fn build(spec: &Spec) -> Result<Built, SpecError> {
 /// let registry = Registry::builtin().with(Box::leak(Box::new(mine)));
 /// assert_eq!(registry.build(&"mine".parse()?)?.entry.summary, "as they come");
 /// assert!(registry.build(&"cscan".parse()?).is_ok());
-/// # Ok::<(), iocast_traces::spec::SpecError>(())
+/// # Ok::<(), traces::spec::SpecError>(())
 /// ```
 #[derive(Clone)]
 pub struct Registry {

@@ -2,12 +2,14 @@
 //! back once, none is stranded, no wait ends before it begins, capacity is respected, and the same
 //! calls have the same answers.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use iocast_schedulers::{Capacity, Dispatch, DistanceCost, RuleInfo, SCHEDULERS, Scheduler, build};
+use iocast_schedulers::conformance::{Promise, Step, check, random_steps, run, shortened};
+use iocast_schedulers::{AccessCost, Capacity, Dispatch, Entry, Registry, RuleInfo, SCHEDULERS, Scheduler, build};
 use proptest::prelude::*;
 use traces::spec::{Settings, Spec, Unit};
-use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
+use traces::{Nanos, Operation, Request, RequestId, Timestamp};
 
 /// The specs under test: every scheduler as it is, and with tunables at awkward values.
 fn specs() -> Vec<String> {
@@ -58,22 +60,6 @@ fn specs() -> Vec<String> {
     SCHEDULERS.iter().map(|entry| entry.name.to_owned()).chain(awkward.map(str::to_owned)).collect()
 }
 
-/// One call of a scheduler; picks are taken modulo the number of candidates.
-#[derive(Clone, Debug)]
-enum Step {
-    Insert { lba: u64, sectors: u64, operation: Operation, stream: u32 },
-    Pass { us: u64 },
-    FollowWait,
-    Dispatch { reads: u32, writes: u32 },
-    Complete { pick: usize },
-    Requeue { pick: usize },
-    Remove { pick: usize },
-    Follow { pick: usize },
-    BackMerge { pick: usize, sectors: u64 },
-    FrontMerge { pick: usize, sectors: u64 },
-    Join { pick: usize, with: usize },
-}
-
 fn step() -> impl Strategy<Value = Step> {
     let operation = prop_oneof![3 => Just(Operation::Read), 2 => Just(Operation::Write), 1 => Just(Operation::Discard)];
     let lba = prop_oneof![0_u64..2000, (0_u64..20).prop_map(|n| n * 8), Just(999_999)];
@@ -94,239 +80,13 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// Owns a scheduler as a stage does, and checks every answer against the waiting requests.
-struct Owner {
-    spec: String,
-    scheduler: Box<dyn Scheduler>,
-    rules: &'static [RuleInfo],
-    /// Requests sent or followed, each time anew.
-    times_sent: u64,
-    cost: DistanceCost,
-    now: Timestamp,
-    wait: Option<Timestamp>,
-    waiting: BTreeMap<u32, Request>,
-    sent: BTreeMap<u32, Request>,
-    free: BTreeSet<u32>,
-    log: Vec<(Timestamp, Dispatch)>,
-}
-
-/// Names the scheduler of a failed check.
-impl Drop for Owner {
-    fn drop(&mut self) {
-        if std::thread::panicking() {
-            eprintln!("the scheduler is {}", self.spec);
-        }
+/// Checks every promise.
+fn keeps_its_promises(spec: &str, steps: &[Step]) {
+    let make = || build(&spec.parse().unwrap()).unwrap();
+    if let Err(violation) = check(&make, steps) {
+        let (steps, violation) = shortened(&make, steps, violation);
+        panic!("{spec}: {violation:?} after {steps:#?}");
     }
-}
-
-impl Owner {
-    fn new(spec: &str) -> Owner {
-        let built = build(&spec.parse().expect("a spec")).expect("a scheduler");
-        Owner {
-            spec: spec.to_owned(),
-            scheduler: built.scheduler,
-            rules: built.entry.rules,
-            times_sent: 0,
-            cost: DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1_000_000) },
-            now: Timestamp::ZERO,
-            wait: None,
-            waiting: BTreeMap::new(),
-            sent: BTreeMap::new(),
-            free: (0..400).collect(),
-            log: Vec::new(),
-        }
-    }
-
-    fn take(&mut self, step: &Step) {
-        match *step {
-            Step::Insert { lba, sectors, operation, stream } => self.insert(lba, sectors, operation, stream),
-            Step::Pass { us } => self.now += Nanos::from_us(us),
-            Step::FollowWait => self.now = self.wait.map_or(self.now, |wait| wait.max(self.now)),
-            Step::Dispatch { reads, writes } => self.dispatch(Capacity { reads, writes }),
-            Step::Complete { pick } => self.complete(pick),
-            Step::Requeue { pick } => self.requeue(pick),
-            Step::Remove { pick } => {
-                if let Some(id) = nth(&self.waiting, pick) {
-                    self.waiting.remove(&id);
-                    self.free.insert(id);
-                    self.scheduler.remove(RequestId(id));
-                }
-            }
-            Step::Follow { pick } => self.follow(pick),
-            Step::BackMerge { pick, sectors } => self.merge(pick, 0, sectors),
-            Step::FrontMerge { pick, sectors } if self.scheduler.front_merges() => self.merge(pick, sectors, sectors),
-            Step::FrontMerge { .. } => {}
-            Step::Join { pick, with } => self.join(pick, with),
-        }
-        assert_eq!(self.scheduler.waiting(), self.waiting.len(), "after {step:?}");
-        self.check_rules();
-    }
-
-    /// Every request that has been sent counts for one rule.
-    fn check_rules(&self) {
-        let by_rule = self.scheduler.sent_by_rule();
-        assert_eq!(by_rule.len(), self.rules.len());
-        if !by_rule.is_empty() {
-            assert_eq!(by_rule.iter().sum::<u64>(), self.times_sent, "{by_rule:?}");
-        }
-    }
-
-    fn insert(&mut self, lba: u64, sectors: u64, operation: Operation, stream: u32) {
-        let id = self.free.pop_first().expect("fewer steps than ids");
-        let mut request = Request::new(self.now, operation, Lba::new(lba), Sectors::new(sectors));
-        request.stream = StreamId(stream);
-        request.vm = VmId(stream as u16);
-        request.cpu = (stream % 3) as u16;
-        request.priority = Priority::new((stream % 4) as u8, 4).expect("a class of Linux");
-        if stream == 1 {
-            request.flags = Flags::SYNC;
-        }
-        self.waiting.insert(id, request);
-        self.scheduler.insert(self.now, RequestId(id), &request);
-    }
-
-    /// Asks until the answer is not to send, or no capacity is left.
-    fn dispatch(&mut self, mut capacity: Capacity) {
-        loop {
-            let copy = if self.waiting.len() < 300 { self.scheduler.fork() } else { None };
-            // While they look for the next request, these two may begin a batch or a turn, which a follower does not.
-            let follows_alike = !["mq-deadline", "bfq"].iter().any(|name| self.spec.starts_with(name));
-            let follower =
-                copy.as_ref().filter(|_| follows_alike && capacity == Capacity::UNLIMITED).and_then(|copy| copy.fork());
-            let choice = self.scheduler.dispatch(self.now, capacity, &self.cost);
-            if let Some(mut copy) = copy {
-                assert_eq!(copy.dispatch(self.now, capacity, &self.cost), choice, "a copy differs");
-                assert_eq!(copy.sent_by_rule(), self.scheduler.sent_by_rule(), "a copy counts otherwise");
-            }
-            self.log.push((self.now, choice));
-            match choice {
-                Dispatch::Send(id) => {
-                    if let Some(mut follower) = follower
-                        && follower.follow(self.now, id)
-                    {
-                        assert_eq!(
-                            follower.sent_by_rule(),
-                            self.scheduler.sent_by_rule(),
-                            "a follower counts otherwise"
-                        );
-                    }
-                    let request = self.waiting.remove(&id.0).expect("only what waits is sent");
-                    assert!(capacity.admits(request.operation), "{request:?} was sent against {capacity:?}");
-                    let left =
-                        if request.operation == Operation::Read { &mut capacity.reads } else { &mut capacity.writes };
-                    *left -= 1;
-                    self.cost.position = request.end();
-                    self.sent.insert(id.0, request);
-                    self.times_sent += 1;
-                }
-                Dispatch::WaitUntil(wait) => {
-                    assert!(wait > self.now, "waits until {wait} at {}", self.now);
-                    self.wait = Some(wait);
-                    return;
-                }
-                Dispatch::Idle => {
-                    let stranded = self.waiting.values().any(|request| capacity.admits(request.operation));
-                    // A fifo may hold up requests with capacity behind one without.
-                    // And a depth of its own may let nothing go before something completes.
-                    let is_full = capacity.reads == 0 || capacity.writes == 0 || !self.sent.is_empty();
-                    assert!(!stranded || is_full, "idle with capacity and requests");
-                    return;
-                }
-            }
-        }
-    }
-
-    fn complete(&mut self, pick: usize) {
-        if let Some(id) = nth(&self.sent, pick) {
-            let request = self.sent.remove(&id).expect("just picked");
-            self.free.insert(id);
-            self.scheduler.completed(self.now, RequestId(id), &request);
-        }
-    }
-
-    fn follow(&mut self, pick: usize) {
-        if let Some(id) = nth(&self.waiting, pick) {
-            let request = self.waiting.remove(&id).expect("just picked");
-            if self.scheduler.follow(self.now, RequestId(id)) {
-                self.sent.insert(id, request);
-                self.times_sent += 1;
-            } else {
-                self.free.insert(id);
-            }
-        }
-    }
-
-    fn requeue(&mut self, pick: usize) {
-        if let Some(id) = nth(&self.sent, pick) {
-            let request = self.sent.remove(&id).expect("just picked");
-            self.waiting.insert(id, request);
-            self.scheduler.requeue(self.now, RequestId(id), &request);
-        }
-    }
-
-    /// Adds `sectors` to a waiting request, `before` of them in front.
-    fn merge(&mut self, pick: usize, before: u64, sectors: u64) {
-        let Some(id) = nth(&self.waiting, pick) else { return };
-        let request = self.waiting.get_mut(&id).expect("just picked");
-        if request.lba.sector() < before || !self.scheduler.may_merge(RequestId(id), request) {
-            return;
-        }
-        request.lba = Lba::new(request.lba.sector() - before);
-        request.set_sectors(request.sectors() + Sectors::new(sectors));
-        self.scheduler.merged(self.now, RequestId(id), request);
-    }
-
-    fn join(&mut self, pick: usize, with: usize) {
-        let (Some(into), Some(from)) = (nth(&self.waiting, pick), nth(&self.waiting, with)) else { return };
-        let joined = self.waiting[&from];
-        if into == from
-            || self.waiting[&into].operation != joined.operation
-            || self.waiting[&into].vm != joined.vm
-            || !self.scheduler.may_merge(RequestId(into), &joined)
-        {
-            return;
-        }
-        self.waiting.remove(&from);
-        self.free.insert(from);
-        let request = self.waiting.get_mut(&into).expect("just picked");
-        request.set_sectors(request.sectors() + joined.sectors());
-        self.scheduler.merged_requests(self.now, RequestId(into), RequestId(from), request);
-    }
-
-    /// Nothing more arrives: everything goes, in bounded time and with a bounded number of waits.
-    fn drain(&mut self) {
-        let waits_max = 4 * (self.waiting.len() + 2);
-        for _ in 0..waits_max {
-            self.dispatch(Capacity::UNLIMITED);
-            let has_completed = !self.sent.is_empty();
-            while !self.sent.is_empty() {
-                self.complete(0);
-            }
-            if has_completed && !self.waiting.is_empty() {
-                continue;
-            }
-            if self.waiting.is_empty() {
-                assert_eq!(self.scheduler.dispatch(self.now, Capacity::UNLIMITED, &self.cost), Dispatch::Idle);
-                self.check_rules();
-                return;
-            }
-            self.now = self.wait.take().expect("idle with requests").max(self.now);
-        }
-        panic!("{} requests are stranded", self.waiting.len());
-    }
-}
-
-fn nth(requests: &BTreeMap<u32, Request>, pick: usize) -> Option<u32> {
-    requests.keys().nth(pick % requests.len().max(1)).copied()
-}
-
-fn run(spec: &str, steps: &[Step]) -> Vec<(Timestamp, Dispatch)> {
-    let mut owner = Owner::new(spec);
-    for step in steps {
-        owner.take(step);
-    }
-    owner.drain();
-    std::mem::take(&mut owner.log)
 }
 
 proptest! {
@@ -335,7 +95,7 @@ proptest! {
     #[test]
     fn every_scheduler_gives_back_every_request_once(steps in prop::collection::vec(step(), 1..250)) {
         for spec in specs() {
-            prop_assert_eq!(run(&spec, &steps), run(&spec, &steps), "{} does not repeat itself", spec);
+            keeps_its_promises(&spec, &steps);
         }
     }
 }
@@ -387,14 +147,12 @@ fn the_ends_of_every_range_can_be_built_and_asked() {
             };
             for value in values {
                 let spec = format!("{}:{}={value}", entry.name, tunable.name);
-                let mut owner = Owner::new(&spec);
-                for start in [500, 100, 900] {
-                    owner.insert(start, 8, Operation::Read, 0);
-                    owner.insert(start, 8, Operation::Write, 0);
-                }
-                owner.dispatch(Capacity { reads: 1, writes: 1 });
-                owner.complete(0);
-                owner.drain();
+                let arrivals = [500, 100, 900].into_iter().flat_map(|lba| {
+                    let of = |operation| Step::Insert { lba, sectors: 8, operation, stream: 0 };
+                    [of(Operation::Read), of(Operation::Write)]
+                });
+                let then = [Step::Dispatch { reads: 1, writes: 1 }, Step::Complete { pick: 0 }];
+                keeps_its_promises(&spec, &arrivals.chain(then).collect::<Vec<_>>());
             }
         }
     }
@@ -409,13 +167,111 @@ fn an_unknown_name_is_told_the_near_ones() {
 #[test]
 fn a_backlog_of_a_hundred_thousand_goes_in_reasonable_time() {
     for entry in SCHEDULERS {
-        let mut owner = Owner::new(entry.name);
-        owner.free = (0..100_000).collect();
-        for n in 0..100_000 {
+        let arrival = |n: u64| {
             let operation = if n % 4 == 0 { Operation::Write } else { Operation::Read };
-            owner.insert(n * 7919 % 999_983, 8, operation, (n % 3) as u32);
+            Step::Insert { lba: n * 7919 % 999_983, sectors: 8, operation, stream: (n % 3) as u32 }
+        };
+        let arrivals: Vec<Step> = (0..100_000).map(arrival).collect();
+        let answers = run(build(&entry.name.parse().unwrap()).unwrap(), &arrivals);
+        assert!(answers.is_ok_and(|answers| answers.len() >= 100_000), "{}", entry.name);
+    }
+}
+
+/// First in, first out, but for one promise that it breaks once it has sent three requests.
+struct Broken {
+    sound: Box<dyn Scheduler>,
+    breaks: Promise,
+    sent: Vec<u64>,
+    last: Option<RequestId>,
+    has_waited: bool,
+}
+
+/// How many have been made, by which one is not as the one before.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+impl Broken {
+    fn entry(breaks: Promise) -> &'static Entry {
+        let build = move |_: &Settings| -> Box<dyn Scheduler> {
+            MADE.fetch_add(1, Ordering::Relaxed);
+            let sound = build(&"fifo".parse().unwrap()).unwrap().scheduler;
+            Box::new(Broken { sound, breaks, sent: vec![0], last: None, has_waited: false })
+        };
+        const RULES: &[RuleInfo] = &[RuleInfo::new("only", "the oldest")];
+        let build = Box::leak(Box::new(build));
+        Box::leak(Box::new(Entry { name: "broken", rules: RULES, build, ..iocast_schedulers::fifo::ENTRY }))
+    }
+}
+
+impl Scheduler for Broken {
+    fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.sound.insert(now, id, request);
+    }
+
+    fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
+        let may_break = self.sent[0] >= 3 && self.sound.waiting() > 0;
+        match self.breaks {
+            Promise::SendsWhatWaits if may_break => return Dispatch::Send(self.last.unwrap()),
+            Promise::WaitsForTheFuture if may_break => return Dispatch::WaitUntil(now),
+            Promise::StrandsNothing if may_break => return Dispatch::Idle,
+            Promise::DoesNotPanic if may_break => panic!("it has lost count"),
+            Promise::RepeatsItself if may_break && MADE.load(Ordering::Relaxed) % 2 == 0 && !self.has_waited => {
+                self.has_waited = true;
+                return Dispatch::WaitUntil(now + Nanos::from_us(1));
+            }
+            _ => {}
         }
-        owner.log = Vec::with_capacity(300_000);
-        owner.drain();
+        let capacity = if self.breaks == Promise::RespectsCapacity { Capacity::UNLIMITED } else { capacity };
+        let answer = self.sound.dispatch(now, capacity, cost);
+        if let Dispatch::Send(id) = answer {
+            self.sent[0] += if self.breaks == Promise::CountsRules && may_break { 2 } else { 1 };
+            self.last = Some(id);
+        }
+        answer
+    }
+
+    fn remove(&mut self, id: RequestId) {
+        self.sound.remove(id);
+    }
+
+    fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request) {
+        self.sound.merged(now, into, request);
+    }
+
+    fn waiting(&self) -> usize {
+        self.sound.waiting() + usize::from(self.breaks == Promise::CountsWhatWaits && self.sent[0] >= 3)
+    }
+
+    fn sent_by_rule(&self) -> &[u64] {
+        &self.sent
+    }
+
+    fn fork(&self) -> Option<Box<dyn Scheduler>> {
+        // A copy that has sent nothing so far.
+        let copied =
+            Broken { sound: self.sound.fork()?, breaks: self.breaks, sent: vec![0], last: None, has_waited: false };
+        (self.breaks == Promise::CopiesAlike).then(|| Box::new(copied) as Box<dyn Scheduler>)
+    }
+
+    fn fault(&self) -> Option<&str> {
+        (self.breaks == Promise::IsSound && self.sent[0] >= 3).then_some("it sent what it should not")
+    }
+}
+
+#[test]
+fn each_broken_promise_is_found_with_few_calls() {
+    std::panic::set_hook(Box::new(|_| {}));
+    let found = Promise::ALL.map(|promise| {
+        let registry = Registry::builtin().with(Broken::entry(promise));
+        let make = || registry.build(&"broken".parse().unwrap()).unwrap();
+        let broken = (0..200).find_map(|seed| Some((seed, check(&make, &random_steps(seed)).err()?)));
+        let (seed, violation) = broken?;
+        let (steps, violation) = shortened(&make, &random_steps(seed), violation);
+        Some((violation.promise, steps.len(), check(&make, &steps).err()? == violation))
+    });
+    let _ = std::panic::take_hook();
+    for (promise, found) in Promise::ALL.into_iter().zip(found) {
+        let Some((broken, steps, again)) = found else { panic!("{promise:?} was not found") };
+        // Four requests arrive, and three of them go.
+        assert!(broken == promise && again && steps <= 8, "{promise:?}: {broken:?} with {steps} steps");
     }
 }

@@ -183,6 +183,11 @@ impl ServedDrive {
         self.drive.next_event().map(|time| self.on_host(time))
     }
 
+    /// What the scheduler did that no scheduler may do ([`schedulers::Scheduler::fault`]).
+    pub fn fault(&self) -> Option<&str> {
+        self.drive.fault()
+    }
+
     /// Appends the requests whose completion times have passed to `finished`.
     pub fn run(&mut self, finished: &mut Vec<FinishedRequest>) {
         let now = self.now();

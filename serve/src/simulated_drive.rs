@@ -87,6 +87,11 @@ impl SimulatedDrive {
         (id, request)
     }
 
+    /// What the scheduler did that no scheduler may do ([`Scheduler::fault`]).
+    pub fn fault(&self) -> Option<&str> {
+        self.queue.fault()
+    }
+
     /// The time of the next event if no further request arrives.
     pub fn next_event(&self) -> Option<Timestamp> {
         self.queue.next_event()

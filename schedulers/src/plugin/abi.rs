@@ -100,7 +100,8 @@ pub struct CRule {
     pub summary: *const c_char,
 }
 
-type Requested = unsafe extern "C" fn(*mut c_void, u64, u32, *const CRequest);
+/// A function that takes a request: state, time, id, request.
+pub type Requested = unsafe extern "C" fn(*mut c_void, u64, u32, *const CRequest);
 
 /// `struct iocast_scheduler`. Every function is an option, so that one that is missing can be named.
 #[repr(C)]

@@ -102,7 +102,7 @@ impl Scheduler for Checked {
     fn remove(&mut self, id: RequestId) {
         self.waits_no_more(id);
         if let Some(instance) = self.sound() {
-            instance.remove(id.0);
+            instance.remove(Timestamp::ZERO, id.0);
         }
     }
 

@@ -4,13 +4,15 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 use std::ptr::NonNull;
+use std::sync::Arc;
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Request, Sectors, Timestamp};
 
 use super::PREFIX;
-use super::abi::{ABI, CCapacity, CCost, CDispatch, CRequest, CScheduler, SYMBOL};
+use super::abi::{ABI, CCapacity, CCost, CDispatch, CRequest, CScheduler, Requested, SYMBOL};
 use super::checked::Checked;
+use super::guard::{Calls, Function};
 use crate::cost::AccessCost;
 use crate::entry::{Entry, RuleInfo};
 use crate::scheduler::{Capacity, Scheduler};
@@ -22,6 +24,7 @@ const ROWS_MAX: u32 = 1000;
 #[derive(Clone, Copy)]
 pub(super) struct Library {
     c: &'static CScheduler,
+    file: &'static str,
 }
 
 // SAFETY: the description is constant data of a library that is never unloaded.
@@ -69,14 +72,15 @@ pub(super) fn load(path: &Path) -> Result<&'static Entry, String> {
     let rules: Vec<RuleInfo> = rules.collect::<Result<_, String>>()?;
     // Never unloaded: schedulers and rows refer to it.
     std::mem::forget(opened);
-    let (library, tunables) = (Library { c }, &*Box::leak(tunables.into_boxed_slice()));
+    let file = &*Box::leak(path.file_name().unwrap_or_default().display().to_string().into_boxed_str());
+    let (library, tunables) = (Library { c, file }, &*Box::leak(tunables.into_boxed_slice()));
     let rule_count = rules.len();
     let build = move |settings: &Settings| -> Box<dyn Scheduler> {
         let values: Vec<u64> = tunables.iter().map(|tunable| value(settings, tunable)).collect();
         Box::new(Checked::new(library.create(&values), rule_count))
     };
     Ok(Box::leak(Box::new(Entry {
-        name: Box::leak(format!("{PREFIX}{}", path.file_name().unwrap_or_default().display()).into_boxed_str()),
+        name: Box::leak(format!("{PREFIX}{file}").into_boxed_str()),
         summary: text(c.summary, "summary")?,
         origin: if c.origin.is_null() { "" } else { text(c.origin, "origin")? },
         tunables,
@@ -148,10 +152,11 @@ fn value(settings: &Settings, tunable: &Tunable) -> u64 {
 impl Library {
     /// A new scheduler; `None` if the library makes none.
     fn create(self, values: &[u64]) -> Option<Instance> {
+        let calls = Calls::of(self.file);
         let create = self.c.create?;
         // SAFETY: there are as many values as tunables.
-        let state = NonNull::new(unsafe { create(values.as_ptr()) })?;
-        Some(Instance { library: self, state })
+        let state = calls.during(Function::Create, Timestamp::ZERO, 0, || unsafe { create(values.as_ptr()) });
+        Some(Instance { library: self, state: NonNull::new(state)?, calls })
     }
 }
 
@@ -159,6 +164,7 @@ impl Library {
 pub(super) struct Instance {
     library: Library,
     state: NonNull<c_void>,
+    calls: Arc<Calls>,
 }
 
 // SAFETY: the header says that calls come from one thread at a time, not always the same.
@@ -168,7 +174,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(destroy) = self.library.c.destroy {
             // SAFETY: the state is from `create` and is used no more.
-            unsafe { destroy(self.state.as_ptr()) };
+            self.calls.during(Function::Destroy, Timestamp::ZERO, 0, || unsafe { destroy(self.state()) });
         }
     }
 }
@@ -179,10 +185,16 @@ impl Instance {
         self.state.as_ptr()
     }
 
-    pub(super) fn insert(&mut self, now: Timestamp, id: u32, request: &Request) {
-        if let Some(insert) = self.library.c.insert {
-            unsafe { insert(self.state(), now.as_ns(), id, &CRequest::of(request)) };
+    /// Calls a function with a request, if there is one.
+    fn with_request(&self, function: Function, of: Option<Requested>, now: Timestamp, id: u32, request: &Request) {
+        if let Some(called) = of {
+            let request = CRequest::of(request);
+            self.calls.during(function, now, id, || unsafe { called(self.state(), now.as_ns(), id, &request) });
         }
+    }
+
+    pub(super) fn insert(&mut self, now: Timestamp, id: u32, request: &Request) {
+        self.with_request(Function::Insert, self.library.c.insert, now, id, request);
     }
 
     pub(super) fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> CDispatch {
@@ -191,47 +203,44 @@ impl Instance {
         let costs = CCost { context, position, capacity: drive_capacity, between, access };
         if let Some(dispatch) = self.library.c.dispatch {
             let room = CCapacity { reads: capacity.reads, others: capacity.writes };
-            unsafe { dispatch(self.state(), now.as_ns(), room, &raw const costs, &raw mut answer) };
+            self.calls.during(Function::Dispatch, now, 0, || unsafe {
+                dispatch(self.state(), now.as_ns(), room, &raw const costs, &raw mut answer);
+            });
         }
         answer
     }
 
     pub(super) fn merged(&mut self, now: Timestamp, into: u32, request: &Request) {
-        if let Some(merged) = self.library.c.merged {
-            unsafe { merged(self.state(), now.as_ns(), into, &CRequest::of(request)) };
-        }
+        self.with_request(Function::Merged, self.library.c.merged, now, into, request);
     }
 
-    pub(super) fn remove(&mut self, id: u32) {
+    pub(super) fn remove(&mut self, now: Timestamp, id: u32) {
         if let Some(remove) = self.library.c.remove {
-            unsafe { remove(self.state(), id) };
+            self.calls.during(Function::Remove, now, id, || unsafe { remove(self.state(), id) });
         }
     }
 
     pub(super) fn issued(&mut self, now: Timestamp, id: u32) {
         if let Some(issued) = self.library.c.issued {
-            unsafe { issued(self.state(), now.as_ns(), id) };
+            self.calls.during(Function::Issued, now, id, || unsafe { issued(self.state(), now.as_ns(), id) });
         }
     }
 
     pub(super) fn completed(&mut self, now: Timestamp, id: u32, request: &Request) {
-        if let Some(completed) = self.library.c.completed {
-            unsafe { completed(self.state(), now.as_ns(), id, &CRequest::of(request)) };
-        }
+        self.with_request(Function::Completed, self.library.c.completed, now, id, request);
     }
 
     pub(super) fn requeue(&mut self, now: Timestamp, id: u32, request: &Request) {
         match self.library.c.requeue {
-            Some(requeue) => unsafe { requeue(self.state(), now.as_ns(), id, &CRequest::of(request)) },
             None => self.insert(now, id, request),
+            requeue => self.with_request(Function::Requeue, requeue, now, id, request),
         }
     }
 
     pub(super) fn may_merge(&self, into: u32, request: &Request) -> bool {
-        let of = |may_merge: unsafe extern "C" fn(*const c_void, u32, *const CRequest) -> i32| unsafe {
-            may_merge(self.state(), into, &CRequest::of(request)) != 0
-        };
-        self.library.c.may_merge.is_none_or(of)
+        let Some(may_merge) = self.library.c.may_merge else { return true };
+        let (at, asked) = (request.arrival, CRequest::of(request));
+        self.calls.during(Function::MayMerge, at, into, || unsafe { may_merge(self.state(), into, &asked) }) != 0
     }
 
     pub(super) fn front_merges(&self) -> bool {
@@ -239,13 +248,13 @@ impl Instance {
     }
 
     pub(super) fn merged_requests(&mut self, now: Timestamp, into: u32, from: u32, request: &Request) {
-        match self.library.c.merged_requests {
-            Some(joined) => unsafe { joined(self.state(), now.as_ns(), into, from, &CRequest::of(request)) },
-            None => {
-                self.remove(from);
-                self.merged(now, into, request);
-            }
-        }
+        let Some(joined) = self.library.c.merged_requests else {
+            self.remove(now, from);
+            return self.merged(now, into, request);
+        };
+        let request = CRequest::of(request);
+        let call = || unsafe { joined(self.state(), now.as_ns(), into, from, &request) };
+        self.calls.during(Function::MergedRequests, now, into, call);
     }
 }
 

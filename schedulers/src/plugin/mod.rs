@@ -2,10 +2,12 @@
 //!
 //! `schedulers/include/iocast_scheduler.h` is the interface. A library is loaded once and stays loaded. It runs in this
 //! process with all its rights, so it is trusted as the program itself is. What it answers is checked: an answer that
-//! no scheduler may give ends the replay with an error ([`Scheduler::fault`](crate::Scheduler::fault)).
+//! no scheduler may give ends the replay with an error ([`Scheduler::fault`](crate::Scheduler::fault)). A crash, or a call
+//! that does not return for ten seconds, ends the process with a message that names the call.
 
 mod abi;
 mod checked;
+mod guard;
 mod library;
 
 use std::collections::BTreeMap;

@@ -221,6 +221,9 @@ impl Server {
                     }
                 }
             }
+            if let Some(fault) = self.drive.fault() {
+                return Err(io::Error::other(format!("the scheduler is at fault: {fault}")));
+            }
             if let Some(failure) = self.failure.take() {
                 return Err(failure);
             }
