@@ -1,6 +1,7 @@
 //! The promises of every scheduler in the registry under any calls: each request is given
 //! back once, none is stranded, no wait ends before it begins, capacity is respected, and the same
 //! calls have the same answers.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -168,7 +169,7 @@ fn an_unknown_name_is_told_the_near_ones() {
 fn a_backlog_of_a_hundred_thousand_goes_in_reasonable_time() {
     for entry in SCHEDULERS {
         let arrival = |n: u64| {
-            let operation = if n % 4 == 0 { Operation::Write } else { Operation::Read };
+            let operation = if n.is_multiple_of(4) { Operation::Write } else { Operation::Read };
             Step::Insert { lba: n * 7919 % 999_983, sectors: 8, operation, stream: (n % 3) as u32 }
         };
         let arrivals: Vec<Step> = (0..100_000).map(arrival).collect();
@@ -214,7 +215,9 @@ impl Scheduler for Broken {
             Promise::WaitsForTheFuture if may_break => return Dispatch::WaitUntil(now),
             Promise::StrandsNothing if may_break => return Dispatch::Idle,
             Promise::DoesNotPanic if may_break => panic!("it has lost count"),
-            Promise::RepeatsItself if may_break && MADE.load(Ordering::Relaxed) % 2 == 0 && !self.has_waited => {
+            Promise::RepeatsItself
+                if may_break && MADE.load(Ordering::Relaxed).is_multiple_of(2) && !self.has_waited =>
+            {
                 self.has_waited = true;
                 return Dispatch::WaitUntil(now + Nanos::from_us(1));
             }
