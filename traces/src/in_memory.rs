@@ -9,7 +9,7 @@ use crate::trace::{Losses, TraceMeta, TraceReader};
 /// A reader of records in memory.
 ///
 /// ```
-/// use traces::{InMemoryTrace, Layer, TraceMeta, TraceReader};
+/// use iocast_traces::{InMemoryTrace, Layer, TraceMeta, TraceReader};
 ///
 /// let mut reader = InMemoryTrace::new(TraceMeta::new("made", Layer::GuestQueue, "none"), Vec::new());
 /// assert!(reader.next().unwrap().is_none());

@@ -50,8 +50,8 @@ impl<T> FoundScale<T> {
 /// workload through a throttle over it, which is a drive like any other, to its end.
 ///
 /// ```
-/// use drive_models::throttle::{Procedure, Throttle, ThrottleSettings, find_k};
-/// use drive_models::{DriveError, DriveModel, build, build_throttle};
+/// use iocast_drives::throttle::{Procedure, Throttle, ThrottleSettings, find_k};
+/// use iocast_drives::{DriveError, DriveModel, build, build_throttle};
 /// use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};
 ///
 /// let spec = "throttle:k=1,raise=1.5".parse()?;
