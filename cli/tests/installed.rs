@@ -183,6 +183,7 @@ fn forecasts_and_traces(installed: &mut Installed) {
     let header = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu,inserted_ns,issued_ns,\
                   completed_ns,error\n";
     installed.write("measured.csv", &format!("{header}{}", one_at_a_time.collect::<String>()));
+    installed.runs("validate scheduler", &["cats", "--sequences", "20"], &[]);
     installed.runs("validate drive", &["cheetah-9lp", "measured.csv"], &[]);
     installed.runs("reproduce", &["casale2011", "--seeds", "1", "-o", "casale"], &["casale.json", "casale.md"]);
     for what in ["schedulers", "drives", "formats", "stacks", "predictors", "papers", "workloads"] {

@@ -96,6 +96,37 @@ fn answer_that_no_scheduler_gives_ends_the_replay_and_names_what_it_was() {
 }
 
 #[test]
+fn promises_of_a_scheduler_are_checked_and_the_calls_that_break_one_are_few() {
+    let folder = tempfile::tempdir().unwrap();
+    let nearest = compiled(&folder, "libnearest.so", "examples/c-scheduler/nearest.c", &[]);
+    let checked = json(&["validate", "scheduler", &nearest, "--sequences", "100"]);
+    assert_eq!((&checked["broken"], &checked["sequences"]), (&serde_json::Value::Null, &100.into()));
+    let decisions = checked["decisions"].as_array().unwrap();
+    assert_eq!(decisions.iter().map(|timed| timed["waiting_requests"].as_u64().unwrap()).max(), Some(1024));
+    assert!(
+        stdout(&["validate", "scheduler", "cats", "--sequences", "10"]).contains("cats keeps all 10 promises in 10")
+    );
+    let plugin = faulty(&folder, "libfaulty.so", &[]);
+    assert_eq!(json(&["validate", "scheduler", &plugin, "--sequences", "300"])["broken"], serde_json::Value::Null);
+    // Its first 21 answers are right, so that 22 requests have to arrive.
+    for (fault, promise, what) in [
+        (2, "gives answers that a scheduler may give", "it sent request 4000000000, which does not wait"),
+        (8, "sends everything when nothing else is to come", "it is idle, and requests could go"),
+    ] {
+        let scheduler = format!("{plugin}:fault={fault}");
+        let arguments = ["validate", "scheduler", &scheduler, "--sequences", "300", "--output-format", "json"];
+        let output = program::iocast().args(arguments).output().unwrap();
+        assert_eq!(output.status.code(), Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+        let found: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+        let broken = &found["broken"];
+        assert_eq!(broken["promise"], promise, "{broken}");
+        assert!(broken["what"].as_str().unwrap().contains(what), "{broken}");
+        let calls = broken["calls"].as_array().unwrap().len();
+        assert!((22..=24).contains(&calls), "{broken}");
+    }
+}
+
+#[test]
 fn library_that_cannot_be_used_is_refused_before_any_replay() {
     let folder = tempfile::tempdir().unwrap();
     let text = folder.path().join("text.so");

@@ -195,6 +195,17 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["validate", "scheduler"],
+        [
+            ("One of ours, with a tunable", "iocast validate scheduler mq-deadline:fifo_batch=1"),
+            (
+                "One in a shared library; in CI: code 3 if it breaks a promise",
+                "iocast validate scheduler plugin:./libmine.so",
+            ),
+            ("More sequences, from another seed", "iocast validate scheduler bfq --sequences 10000 --seed 20000"),
+        ],
+    ),
+    (
         &["reproduce"],
         [
             ("The tables and figures of a paper", "iocast reproduce geist2010"),

@@ -53,7 +53,8 @@ pub use stack::Stack;
 pub use stage::{Stage, Switch};
 pub use stat::Stat;
 pub use validate::{
-    Validate, ValidateClosed, ValidateConsolidation, ValidateDecisions, ValidateDrive, ValidateGuest, ValidateWhat,
+    Validate, ValidateClosed, ValidateConsolidation, ValidateDecisions, ValidateDrive, ValidateGuest,
+    ValidateScheduler, ValidateWhat,
 };
 pub use workloads::Workloads;
 

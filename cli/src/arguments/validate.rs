@@ -50,6 +50,28 @@ pub enum ValidateWhat {
     /// simulated figures are compared with the measured means and their 95 % intervals over repetitions. Two
     /// schedulers have a measured order if their intervals do not overlap.
     Guest(ValidateGuest),
+    /// Check what every scheduler promises, on one of ours or of yours
+    ///
+    /// Random calls insert, merge, cancel, send and complete requests. Each request must be sent once and none be kept
+    /// for ever, capacity be respected, waits lie in the future, and the same calls have the same answers. If a promise
+    /// is broken, iocast prints the fewest calls that show it and ends with code 3. Otherwise it prints how the time of
+    /// a decision grows with the number of waiting requests.
+    Scheduler(ValidateScheduler),
+}
+
+#[derive(Debug, Args)]
+pub struct ValidateScheduler {
+    /// Scheduler with tunables (mq-deadline:fifo_batch=1, plugin:./libmine.so)
+    pub scheduler: String,
+    /// Number of random sequences of calls, each of up to 250
+    #[arg(long, default_value_t = 1000, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub sequences: u64,
+    /// Seed of the first sequence; the others have the seeds that follow
+    #[arg(long, default_value_t = 1)]
+    pub seed: u64,
+    /// Form of the printed result
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
 }
 
 #[derive(Debug, Args)]

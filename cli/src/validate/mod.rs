@@ -9,6 +9,7 @@ mod free;
 mod guest;
 mod recorded_queue;
 mod replayed;
+mod scheduler;
 
 use anyhow::Result;
 
@@ -21,5 +22,6 @@ pub fn run(arguments: &Validate) -> Result<()> {
         ValidateWhat::Decisions(arguments) => decisions::run(arguments),
         ValidateWhat::Drive(arguments) => drive::run(arguments),
         ValidateWhat::Guest(arguments) => guest::run(arguments),
+        ValidateWhat::Scheduler(arguments) => scheduler::run(arguments),
     }
 }

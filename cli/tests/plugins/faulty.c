@@ -64,7 +64,12 @@ static void merged(void *scheduler, uint64_t now_ns, uint32_t into, const struct
 
 static void remove_waiting(void *scheduler, uint32_t id)
 {
-    (void)scheduler, (void)id;
+    struct faulty *mine = scheduler;
+    uint32_t place = mine->first;
+    while (mine->ids[place % 65536] != id)
+        place++;
+    for (mine->behind--; place != mine->behind; place++)
+        mine->ids[place % 65536] = mine->ids[(place + 1) % 65536];
 }
 
 static int may_merge(const void *scheduler, uint32_t into, const struct iocast_request *request)
