@@ -58,7 +58,7 @@ TEST := cargo test --workspace
 PACKAGES := blkparse:blktrace btrecord:blktrace btreplay:blktrace fio:fio blkreplay:blkreplay \
   dumpcap:wireshark-common editcap:wireshark-common tshark:tshark ip:iproute2 unshare:util-linux setpriv:util-linux \
   mkfs.ext4:e2fsprogs losetup:mount nbdinfo:libnbd-bin nbdfuse:libnbd-bin nbd-client:nbd-client tgtd:tgt \
-  qemu-system-x86_64:qemu-system-x86 qemu-io:qemu-utils strace:strace
+  qemu-system-x86_64:qemu-system-x86 qemu-io:qemu-utils strace:strace cc:gcc
 export PATH := $(PATH):/usr/sbin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 tools:

@@ -79,6 +79,8 @@ fn answer_that_no_scheduler_gives_ends_the_replay_and_names_what_it_was() {
         (4, "an answer of the unknown kind 7"),
         (5, "it named rule 1 of 1"),
         (7, "its function create() returned nothing"),
+        (13, "it has asked for 1000000 calls and sent none of the "),
+        (14, "which is more than 30 days later"),
         (8, "nothing will happen: the scheduler keeps them for ever"),
     ] {
         let said = said(fault, &[]);
@@ -88,6 +90,7 @@ fn answer_that_no_scheduler_gives_ends_the_replay_and_names_what_it_was() {
         let said = crashed(&plugin, fault);
         let call = format!("crashed in dispatch() by {signal}, called at ");
         assert!(said.contains(&call) && said.contains("libfaulty.so"), "{said}");
+        assert!(said.contains(" ns; the last request that it was called for is "), "{said}");
     }
     // A layer with a limit for writes asks without capacity for them.
     let limited = ["--pacing", "asap=32", "--stack", "guest=fifo@depth=32,write_depth=1", "--in", "guest"];
@@ -143,8 +146,8 @@ fn library_that_cannot_be_used_is_refused_before_any_replay() {
         (faulty(&folder, "silent.so", &[("SUMMARY", "NULL")]), "its summary is missing"),
         (faulty(&folder, "word.so", &[("TUNABLE", "\"a b\"")]), "the name `a b` of a tunable is not of"),
         (
-            faulty(&folder, "range.so", &[("NORMAL", "13")]),
-            "the normal value 13 of its tunable fault is not in 0 to 12",
+            faulty(&folder, "range.so", &[("NORMAL", "15")]),
+            "the normal value 15 of its tunable fault is not in 0 to 14",
         ),
     ] {
         let (code, said) = failure(&["compare", &mail, "--schedulers", &format!("fifo,{plugin}")]);

@@ -1,6 +1,6 @@
 //! `iocast validate scheduler`: what every scheduler promises, checked on a candidate under random calls.
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
 use rayon::prelude::*;
@@ -30,8 +30,8 @@ struct Checked {
     scheduler: Part,
     first_seed: u64,
     sequences: u64,
-    /// Calls of all sequences, without those that send what is left at the end.
-    calls: u64,
+    /// Calls of all sequences, without those that send what is left at the end; none if one of them broke a promise.
+    calls: Option<u64>,
     broken: Option<Broken>,
     decisions: Vec<Timed>,
 }
@@ -79,16 +79,17 @@ pub fn run(arguments: &ValidateScheduler) -> Result<()> {
     }
 }
 
-/// The calls of all sequences, and the first sequence by seed that breaks a promise.
-fn broken(arguments: &ValidateScheduler, make: &(dyn Fn() -> Built + Sync)) -> (u64, Option<Broken>) {
-    let progress = Progress::new("checking", arguments.sequences, 1);
+/// The calls of all sequences, or the first sequence by seed that breaks a promise.
+fn broken(arguments: &ValidateScheduler, make: &(dyn Fn() -> Built + Sync)) -> (Option<u64>, Option<Broken>) {
+    let progress = Progress::jobs("checking", arguments.sequences);
     let counter = progress.counter(0);
     let seeds = arguments.seed..=arguments.seed.saturating_add(arguments.sequences - 1);
-    let calls = seeds.clone().map(|seed| random_steps(seed).len() as u64).sum();
+    let calls = AtomicU64::new(0);
     let found = seeds.into_par_iter().find_map_first(|seed| {
         let steps = random_steps(seed);
         let violation = check(&make, &steps).err();
         counter.fetch_add(1, Ordering::Relaxed);
+        calls.fetch_add(steps.len() as u64, Ordering::Relaxed);
         violation.map(|violation| (seed, steps, violation))
     });
     drop(progress);
@@ -96,7 +97,7 @@ fn broken(arguments: &ValidateScheduler, make: &(dyn Fn() -> Built + Sync)) -> (
         let (steps, Violation { promise, what }) = shortened(&make, &steps, violation);
         Broken { promise: promise.says(), what, seed, calls: steps.iter().map(Step::to_string).collect() }
     });
-    (calls, broken)
+    (broken.is_none().then(|| calls.into_inner()), broken)
 }
 
 /// The times of decisions.
@@ -119,10 +120,11 @@ fn timed(make: &dyn Fn() -> Built) -> Vec<Timed> {
 }
 
 fn render(checked: &Checked, format: OutputFormat) -> String {
-    let Checked { scheduler, sequences, calls, first_seed, .. } = checked;
+    let Checked { scheduler, sequences, first_seed, .. } = checked;
     let last_seed = first_seed.saturating_add(sequences - 1);
     let name = &scheduler.name;
     let Some(broken) = &checked.broken else {
+        let calls = checked.calls.unwrap_or_default();
         let kept = format!(
             "{name} keeps all {} promises in {sequences} random sequences of {calls} calls (seeds {first_seed} to \
              {last_seed}).",

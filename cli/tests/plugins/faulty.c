@@ -4,7 +4,7 @@
 
 #include "iocast_scheduler.h"
 
-enum fault { NONE, TWICE, UNKNOWN, PAST, KIND, RULE, NO_ROOM, CREATE, NEVER, LATER, CRASH, ABORT, ENDLESS };
+enum fault { NONE, TWICE, UNKNOWN, PAST, KIND, RULE, NO_ROOM, CREATE, NEVER, LATER, CRASH, ABORT, ENDLESS, WAITS, FAR };
 
 struct faulty {
     uint64_t fault, sent;
@@ -50,6 +50,8 @@ static void dispatch(void *scheduler, uint64_t now_ns, struct iocast_capacity ca
     case RULE: answer->rule = 1; break;
     case CRASH: *(volatile char *)mine->sent = 1; break;
     case ABORT: abort();
+    case WAITS: answer->kind = IOCAST_WAIT_UNTIL; answer->until_ns = now_ns + 1; break;
+    case FAR: answer->kind = IOCAST_WAIT_UNTIL; answer->until_ns = UINT64_MAX; break;
     case ENDLESS: for (;;) __asm__ volatile("");
     default: mine->first++;
     }
@@ -79,7 +81,7 @@ static int may_merge(const void *scheduler, uint32_t into, const struct iocast_r
 }
 
 static const struct iocast_tunable tunables[] = {
-    {.name = TUNABLE, .summary = "what it does wrong", .normal = NORMAL, .min = 0, .max = 12, .unit = IOCAST_COUNT},
+    {.name = TUNABLE, .summary = "what it does wrong", .normal = NORMAL, .min = 0, .max = 14, .unit = IOCAST_COUNT},
 };
 
 static const struct iocast_rule rules[] = {{"only", "the oldest"}};

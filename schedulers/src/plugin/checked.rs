@@ -1,12 +1,16 @@
 //! A scheduler of a library as one of ours, its answers checked.
 
-use traces::{Operation, Request, RequestId, Timestamp};
+use traces::spec::TIME_MAX_NS;
+use traces::{Nanos, Operation, Request, RequestId, Timestamp};
 
 use super::abi::{IDLE, SEND, WAIT_UNTIL};
 use super::library::Instance;
 use crate::cost::AccessCost;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
+
+/// Most answers in a row that ask for another call, while nothing arrives, goes or completes. More would never end.
+const WAITS_MAX: u32 = 1_000_000;
 
 /// The scheduler, and what it was given.
 pub(super) struct Checked {
@@ -15,6 +19,8 @@ pub(super) struct Checked {
     /// By id: the operation of the request, if it waits.
     waits: Slots<Option<Operation>>,
     waiting: usize,
+    /// How often it has asked for another call since something last happened.
+    waits_in_a_row: u32,
     sent_by_rule: Vec<u64>,
     /// What it did that no scheduler may do. It is asked nothing more.
     fault: Option<String>,
@@ -23,7 +29,14 @@ pub(super) struct Checked {
 impl Checked {
     pub(super) fn new(instance: Option<Instance>, rules: usize) -> Checked {
         let fault = instance.is_none().then(|| "its function create() returned nothing".to_owned());
-        Checked { instance, waits: Slots::default(), waiting: 0, sent_by_rule: vec![0; rules], fault }
+        Checked {
+            instance,
+            waits: Slots::default(),
+            waiting: 0,
+            waits_in_a_row: 0,
+            sent_by_rule: vec![0; rules],
+            fault,
+        }
     }
 
     /// The instance, unless it is at fault.
@@ -32,13 +45,32 @@ impl Checked {
     }
 
     fn waits(&mut self, id: RequestId, operation: Operation) {
+        self.waits_in_a_row = 0;
         self.waits.set(id, Some(operation));
         self.waiting += 1;
     }
 
     fn waits_no_more(&mut self, id: RequestId) {
+        self.waits_in_a_row = 0;
         self.waits.set(id, None);
         self.waiting -= 1;
+    }
+
+    fn waits_until(&mut self, now: Timestamp, until: Timestamp) -> Dispatch {
+        self.waits_in_a_row += 1;
+        if until <= now {
+            self.fails(now, &format!("it asked to be called at {until}, which is not in the future"))
+        } else if until.since(now) > Nanos::from_ns(TIME_MAX_NS) {
+            self.fails(now, &format!("it asked to be called at {until}, which is more than 30 days later"))
+        } else if self.waits_in_a_row > WAITS_MAX {
+            let waiting = self.waiting;
+            self.fails(
+                now,
+                &format!("it has asked for {WAITS_MAX} calls and sent none of the {waiting} waiting requests"),
+            )
+        } else {
+            Dispatch::WaitUntil(until)
+        }
     }
 
     fn fails(&mut self, now: Timestamp, problem: &str) -> Dispatch {
@@ -60,10 +92,7 @@ impl Scheduler for Checked {
         let answer = instance.dispatch(now, capacity, cost);
         match answer.kind {
             IDLE => Dispatch::Idle,
-            WAIT_UNTIL => match Timestamp::from_ns(answer.until_ns) {
-                until if until > now => Dispatch::WaitUntil(until),
-                until => self.fails(now, &format!("it asked to be called at {until}, which is not in the future")),
-            },
+            WAIT_UNTIL => self.waits_until(now, Timestamp::from_ns(answer.until_ns)),
             SEND => {
                 let id = RequestId(answer.id);
                 let Some(operation) = self.waits.get(id).copied().flatten() else {
@@ -94,6 +123,7 @@ impl Scheduler for Checked {
     }
 
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.waits_in_a_row = 0;
         if let Some(instance) = self.sound() {
             instance.completed(now, id.0, request);
         }

@@ -7,7 +7,7 @@
 use std::cell::Cell;
 use std::ffi::c_int;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
 use traces::Timestamp;
@@ -62,8 +62,11 @@ pub(super) struct Calls {
     number: AtomicU64,
     function: AtomicU64,
     now_ns: AtomicU64,
+    /// The request of the last call that was for one, or [`NO_REQUEST`].
     id: AtomicU64,
 }
+
+const NO_REQUEST: u64 = u64::MAX;
 
 thread_local! {
     /// The calls of the scheduler that this thread is in; null outside.
@@ -73,13 +76,20 @@ thread_local! {
 /// All schedulers of libraries.
 static ALL: Mutex<Vec<Weak<Calls>>> = Mutex::new(Vec::new());
 static STARTED: Once = Once::new();
+/// What the process did at each of [`SIGNALS`] before, such as Rust's own message of a stack that is full.
+static BEFORE: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
 
 impl Calls {
     pub(super) fn of(file: &str) -> Arc<Calls> {
         STARTED.call_once(start);
         let zero = || AtomicU64::new(0);
-        let calls =
-            Arc::new(Calls { file: file.to_owned(), number: zero(), function: zero(), now_ns: zero(), id: zero() });
+        let calls = Arc::new(Calls {
+            file: file.to_owned(),
+            number: zero(),
+            function: zero(),
+            now_ns: zero(),
+            id: AtomicU64::new(NO_REQUEST),
+        });
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|calls| calls.strong_count() > 0);
         all.push(Arc::downgrade(&calls));
@@ -87,10 +97,12 @@ impl Calls {
     }
 
     /// Runs a call.
-    pub(super) fn during<T>(&self, function: Function, now: Timestamp, id: u32, call: impl FnOnce() -> T) -> T {
+    pub(super) fn during<T>(&self, function: Function, now: Timestamp, id: Option<u32>, call: impl FnOnce() -> T) -> T {
         self.function.store(function as u64, Ordering::Relaxed);
         self.now_ns.store(now.as_ns(), Ordering::Relaxed);
-        self.id.store(id.into(), Ordering::Relaxed);
+        if let Some(id) = id {
+            self.id.store(id.into(), Ordering::Relaxed);
+        }
         let number = self.number.load(Ordering::Relaxed);
         self.number.store(number + 1, Ordering::Release);
         INSIDE.set(self);
@@ -103,7 +115,11 @@ impl Calls {
     /// Says what went wrong and ends the process. Allocates nothing, since it may run in a handler.
     fn die(&self, [what, how]: [&str; 2]) -> ! {
         let function = FUNCTIONS.get(self.function.load(Ordering::Relaxed) as usize).unwrap_or(&"");
-        let (mut now, mut id) = ([0; 20], [0; 20]);
+        let (mut now, mut digits) = ([0; 20], [0; 20]);
+        let id = match self.id.load(Ordering::Relaxed) {
+            NO_REQUEST => b"none",
+            id => decimal(id, &mut digits),
+        };
         let text: [&[u8]; 11] = [
             b"iocast: the scheduler in ",
             self.file.as_bytes(),
@@ -113,8 +129,8 @@ impl Calls {
             how.as_bytes(),
             b", called at ",
             decimal(self.now_ns.load(Ordering::Relaxed), &mut now),
-            b" ns for request ",
-            decimal(self.id.load(Ordering::Relaxed), &mut id),
+            b" ns; the last request that it was called for is ",
+            id,
             b"\n",
         ];
         for part in text {
@@ -141,9 +157,16 @@ fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
 
 /// Watches for crashes and for calls that do not return.
 fn start() {
+    let handler: extern "C" fn(c_int) = crashed;
+    // SAFETY: actions are initialised as the system wants them.
+    let mut before: [libc::sigaction; SIGNALS.len()] = unsafe { std::mem::zeroed() };
+    for ((signal, _), before) in SIGNALS.iter().zip(&mut before) {
+        // SAFETY: the pointers are valid.
+        unsafe { libc::sigaction(*signal, std::ptr::null(), before) };
+    }
+    let _ = BEFORE.set(before);
     for (signal, _) in SIGNALS {
-        let handler: extern "C" fn(c_int) = crashed;
-        // SAFETY: the action is initialised as the system wants it; the handler calls nothing that allocates or locks.
+        // SAFETY: as above; the handler calls nothing that allocates or locks.
         unsafe {
             let mut action: libc::sigaction = std::mem::zeroed();
             action.sa_sigaction = handler as usize;
@@ -162,13 +185,11 @@ extern "C" fn crashed(signal: c_int) {
         let name = SIGNALS.iter().find(|(number, _)| *number == signal).map_or("", |(_, name)| name);
         calls.die([" crashed in ", name]);
     }
-    // A fault of our own ends as if there were no handler: the instruction runs again.
-    // SAFETY: restores what the process began with.
-    unsafe { libc::signal(signal, libc::SIG_DFL) };
-    if signal == libc::SIGABRT {
-        // SAFETY: as above.
-        unsafe { libc::abort() };
-    }
+    // A fault of our own ends as if there were no handler: the instruction runs again, and abort() raises its signal again.
+    let place = SIGNALS.iter().position(|(number, _)| *number == signal);
+    let Some(before) = place.zip(BEFORE.get()).map(|(place, before)| &before[place]) else { return };
+    // SAFETY: the action is what the process had before.
+    unsafe { libc::sigaction(signal, before, std::ptr::null_mut()) };
 }
 
 /// Ends the process if one call is found again and again.

@@ -155,7 +155,7 @@ impl Library {
         let calls = Calls::of(self.file);
         let create = self.c.create?;
         // SAFETY: there are as many values as tunables.
-        let state = calls.during(Function::Create, Timestamp::ZERO, 0, || unsafe { create(values.as_ptr()) });
+        let state = calls.during(Function::Create, Timestamp::ZERO, None, || unsafe { create(values.as_ptr()) });
         Some(Instance { library: self, state: NonNull::new(state)?, calls })
     }
 }
@@ -174,7 +174,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(destroy) = self.library.c.destroy {
             // SAFETY: the state is from `create` and is used no more.
-            self.calls.during(Function::Destroy, Timestamp::ZERO, 0, || unsafe { destroy(self.state()) });
+            self.calls.during(Function::Destroy, Timestamp::ZERO, None, || unsafe { destroy(self.state()) });
         }
     }
 }
@@ -189,7 +189,7 @@ impl Instance {
     fn with_request(&self, function: Function, of: Option<Requested>, now: Timestamp, id: u32, request: &Request) {
         if let Some(called) = of {
             let request = CRequest::of(request);
-            self.calls.during(function, now, id, || unsafe { called(self.state(), now.as_ns(), id, &request) });
+            self.calls.during(function, now, Some(id), || unsafe { called(self.state(), now.as_ns(), id, &request) });
         }
     }
 
@@ -203,7 +203,7 @@ impl Instance {
         let costs = CCost { context, position, capacity: drive_capacity, between, access };
         if let Some(dispatch) = self.library.c.dispatch {
             let room = CCapacity { reads: capacity.reads, others: capacity.writes };
-            self.calls.during(Function::Dispatch, now, 0, || unsafe {
+            self.calls.during(Function::Dispatch, now, None, || unsafe {
                 dispatch(self.state(), now.as_ns(), room, &raw const costs, &raw mut answer);
             });
         }
@@ -216,13 +216,13 @@ impl Instance {
 
     pub(super) fn remove(&mut self, now: Timestamp, id: u32) {
         if let Some(remove) = self.library.c.remove {
-            self.calls.during(Function::Remove, now, id, || unsafe { remove(self.state(), id) });
+            self.calls.during(Function::Remove, now, Some(id), || unsafe { remove(self.state(), id) });
         }
     }
 
     pub(super) fn issued(&mut self, now: Timestamp, id: u32) {
         if let Some(issued) = self.library.c.issued {
-            self.calls.during(Function::Issued, now, id, || unsafe { issued(self.state(), now.as_ns(), id) });
+            self.calls.during(Function::Issued, now, Some(id), || unsafe { issued(self.state(), now.as_ns(), id) });
         }
     }
 
@@ -240,7 +240,7 @@ impl Instance {
     pub(super) fn may_merge(&self, into: u32, request: &Request) -> bool {
         let Some(may_merge) = self.library.c.may_merge else { return true };
         let (at, asked) = (request.arrival, CRequest::of(request));
-        self.calls.during(Function::MayMerge, at, into, || unsafe { may_merge(self.state(), into, &asked) }) != 0
+        self.calls.during(Function::MayMerge, at, Some(into), || unsafe { may_merge(self.state(), into, &asked) }) != 0
     }
 
     pub(super) fn front_merges(&self) -> bool {
@@ -254,7 +254,7 @@ impl Instance {
         };
         let request = CRequest::of(request);
         let call = || unsafe { joined(self.state(), now.as_ns(), into, from, &request) };
-        self.calls.during(Function::MergedRequests, now, into, call);
+        self.calls.during(Function::MergedRequests, now, Some(into), call);
     }
 }
 
