@@ -8,7 +8,7 @@ use schedulers::{RuleInfo, SCHEDULERS};
 use serde::Serialize;
 use traces::Timestamp;
 use traces::formats::{FORMATS, IMPOSSIBLE_PERCENT_MAX};
-use traces::spec::{PLUGIN, SpecError, Tunable, nearest};
+use traces::spec::{SpecError, Tunable, library, nearest};
 use workloads::programs;
 use workloads::programs::description;
 
@@ -170,7 +170,7 @@ fn schedulers(arguments: &List) -> Result<Vec<Listed>> {
         tunables: tunables(entry.tunables, &|tunable| tunable.default.to_owned()),
         ..Listed::default()
     };
-    Ok(match arguments.name.as_deref().filter(|name| name.starts_with(PLUGIN)) {
+    Ok(match arguments.name.as_deref().filter(|name| library(name).is_some()) {
         Some(plugin) => {
             let entry = schedulers::registry::find(plugin).map_err(UsageError::from_display)?;
             vec![Listed { name: plugin.to_owned(), ..listed(entry) }]

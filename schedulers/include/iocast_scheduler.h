@@ -47,7 +47,8 @@ struct iocast_request {
     uint8_t operation;  /* enum iocast_operation */
     uint8_t flags;      /* of enum iocast_flag */
     uint8_t priority;   /* class << 3 | level, as in Linux ioprio.h; 0 for none */
-    uint8_t reserved[3];
+    uint8_t reserved;
+    uint16_t cpu;       /* that submitted it */
 };
 
 /* How many more requests the level below takes. */
@@ -146,6 +147,10 @@ struct iocast_scheduler {
      * are called if this is NULL. */
     void (*merged_requests)(void *scheduler, uint64_t now_ns, uint32_t into, uint32_t from,
                             const struct iocast_request *request);
+    /* Whether the scheduler itself wants an opportunity after the last completion. Asked by an owner that gives one only
+     * then, as Linux does, which else calls a scheduler again after an arrival, or when a request has waited for
+     * capacity. Yes if this is NULL. */
+    int (*calls_for_dispatch)(const void *scheduler);
 };
 
 /* The only function that the library exports. What it returns stays valid. */

@@ -18,6 +18,7 @@ pub mod entry;
 pub mod esx;
 pub mod fifo;
 pub mod gsw;
+pub mod kernel;
 pub mod kyber;
 pub mod look;
 pub mod mclock;

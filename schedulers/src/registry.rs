@@ -1,7 +1,7 @@
 //! The table of all schedulers. `iocast list`, the help texts, the documentation and the conformance tests are made
 //! from it.
 
-use traces::spec::{Settings, Spec, SpecError, nearest};
+use traces::spec::{Settings, Spec, SpecError, library, nearest};
 
 use crate::entry::Entry;
 use crate::scheduler::Scheduler;
@@ -53,7 +53,8 @@ pub struct Built {
     pub scheduler: Box<dyn Scheduler>,
 }
 
-/// The registry row with this name, or with the one this is another name of; or of the library that `plugin:PATH` names.
+/// The registry row with this name, or with the one this is another name of; or of the library that
+/// `plugin:PATH` or `kernel:PATH` names.
 ///
 /// # Errors
 /// [`SpecError::UnknownName`] with the nearest names; a library that cannot be used.
@@ -128,8 +129,8 @@ fn find_among(
     mut entries: impl Iterator<Item = &'static Entry> + Clone,
     name: &str,
 ) -> Result<&'static Entry, SpecError> {
-    if name.starts_with(plugin::PREFIX) {
-        return plugin::find(name);
+    if let Some((prefix, path)) = library(name) {
+        return plugin::find(prefix, path);
     }
     let known = entries.clone().map(|entry| entry.name);
     let real = ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |&(_, real)| real);

@@ -154,13 +154,19 @@ impl Tunable {
     }
 }
 
-/// What the name of a scheduler in a shared library begins with; the path of the library follows.
-pub const PLUGIN: &str = "plugin:";
+/// What the name of a scheduler in a shared library begins with: somebody's own, or one of Linux that was compiled from
+/// its source. The path of the library follows.
+pub const LIBRARIES: [&str; 2] = ["plugin:", "kernel:"];
+
+/// The parts of the name of a scheduler in a shared library: one of [`LIBRARIES`], and the path.
+pub fn library(name: &str) -> Option<(&'static str, &str)> {
+    LIBRARIES.iter().find_map(|prefix| name.strip_prefix(prefix).map(|path| (*prefix, path)))
+}
 
 /// A part's name and the tunables given with it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Spec {
-    /// The name, as given; with the path if it begins with [`PLUGIN`].
+    /// The name, as given; with the path if it is in a [`library`].
     pub name: String,
     /// Tunables and values, in the order given.
     pub given: Vec<(String, String)>,
@@ -170,8 +176,8 @@ impl Spec {
     /// The same part, with the files that describe it named without their folders: what a result says of it.
     pub fn without_folders(&self) -> Spec {
         let named = |(name, value): &(String, String)| (name.clone(), without_folders(value).to_owned());
-        let plugin = self.name.strip_prefix(PLUGIN).map(|path| format!("{PLUGIN}{}", without_folders(path)));
-        let name = plugin.unwrap_or_else(|| without_folders(&self.name).to_owned());
+        let in_library = library(&self.name).map(|(prefix, path)| format!("{prefix}{}", without_folders(path)));
+        let name = in_library.unwrap_or_else(|| without_folders(&self.name).to_owned());
         Spec { name, given: self.given.iter().map(named).collect() }
     }
 }
@@ -260,7 +266,7 @@ impl FromStr for Spec {
     fn from_str(text: &str) -> Result<Spec, SpecError> {
         let syntax = || SpecError::Syntax(text.to_owned());
         // The path of a library follows the first colon.
-        let path = if text.starts_with(PLUGIN) { PLUGIN.len() } else { 0 };
+        let path = library(text).map_or(0, |(prefix, _)| prefix.len());
         let colon = text[path..].find(':').map(|colon| path + colon);
         let (name, rest) = colon.map_or((text, None), |colon| (&text[..colon], Some(&text[colon + 1..])));
         if name.len() == path {

@@ -22,7 +22,8 @@ pub struct CRequest {
     pub operation: u8,
     pub flags: u8,
     pub priority: u8,
-    pub reserved: [u8; 3],
+    pub reserved: u8,
+    pub cpu: u16,
 }
 
 impl CRequest {
@@ -36,7 +37,8 @@ impl CRequest {
             operation: request.operation as u8,
             flags: request.flags.bits(),
             priority: request.priority.as_byte(),
-            reserved: [0; 3],
+            reserved: 0,
+            cpu: request.cpu,
         }
     }
 }
@@ -126,6 +128,7 @@ pub struct CScheduler {
     pub requeue: Option<Requested>,
     pub may_merge: Option<unsafe extern "C" fn(*const c_void, u32, *const CRequest) -> c_int>,
     pub merged_requests: Option<unsafe extern "C" fn(*mut c_void, u64, u32, u32, *const CRequest)>,
+    pub calls_for_dispatch: Option<unsafe extern "C" fn(*const c_void) -> c_int>,
 }
 
 #[cfg(test)]
@@ -144,13 +147,14 @@ mod tests {
         #define SHOW(type, field) printf("%zu %zu\n", sizeof(struct type), offsetof(struct type, field))
         int main(void) {
             SHOW(iocast_request, priority);
+            SHOW(iocast_request, cpu);
             SHOW(iocast_capacity, others);
             SHOW(iocast_cost, access);
             SHOW(iocast_dispatch, rule);
             SHOW(iocast_tunable, unit);
             SHOW(iocast_rule, summary);
             SHOW(iocast_scheduler, summary);
-            SHOW(iocast_scheduler, merged_requests);
+            SHOW(iocast_scheduler, calls_for_dispatch);
             printf("%d %d %d %d\n", IOCAST_SCHEDULER_ABI, IOCAST_IDLE, IOCAST_SEND, IOCAST_WAIT_UNTIL);
             return 0;
         }"#;
@@ -169,13 +173,14 @@ mod tests {
         std::fs::remove_dir_all(&folder).unwrap();
         let ours = [
             [size_of::<CRequest>(), offset_of!(CRequest, priority)],
+            [size_of::<CRequest>(), offset_of!(CRequest, cpu)],
             [size_of::<CCapacity>(), offset_of!(CCapacity, others)],
             [size_of::<CCost>(), offset_of!(CCost, access)],
             [size_of::<CDispatch>(), offset_of!(CDispatch, rule)],
             [size_of::<CTunable>(), offset_of!(CTunable, unit)],
             [size_of::<CRule>(), offset_of!(CRule, summary)],
             [size_of::<CScheduler>(), offset_of!(CScheduler, summary)],
-            [size_of::<CScheduler>(), offset_of!(CScheduler, merged_requests)],
+            [size_of::<CScheduler>(), offset_of!(CScheduler, calls_for_dispatch)],
         ];
         let sizes: String = ours.iter().map(|[size, offset]| format!("{size} {offset}\n")).collect();
         assert_eq!(String::from_utf8(printed).unwrap(), format!("{sizes}{ABI} {IDLE} {SEND} {WAIT_UNTIL}\n"));

@@ -129,6 +129,11 @@ impl Scheduler for Checked {
         }
     }
 
+    fn calls_for_dispatch(&self) -> bool {
+        let sound = self.instance.as_ref().filter(|_| self.fault.is_none());
+        sound.is_none_or(Instance::calls_for_dispatch)
+    }
+
     fn remove(&mut self, id: RequestId) {
         self.waits_no_more(id);
         if let Some(instance) = self.sound() {

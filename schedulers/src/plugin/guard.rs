@@ -38,9 +38,10 @@ pub(super) enum Function {
     MergedRequests,
     Create,
     Destroy,
+    CallsForDispatch,
 }
 
-const FUNCTIONS: [&str; 11] = [
+const FUNCTIONS: [&str; 12] = [
     "insert",
     "dispatch",
     "merged",
@@ -52,6 +53,7 @@ const FUNCTIONS: [&str; 11] = [
     "merged_requests",
     "create",
     "destroy",
+    "calls_for_dispatch",
 ];
 
 /// The calls to one scheduler.

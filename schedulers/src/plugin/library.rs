@@ -9,7 +9,6 @@ use std::sync::Arc;
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Request, Sectors, Timestamp};
 
-use super::PREFIX;
 use super::abi::{ABI, CCapacity, CCost, CDispatch, CRequest, CScheduler, Requested, SYMBOL};
 use super::checked::Checked;
 use super::guard::{Calls, Function};
@@ -32,11 +31,11 @@ unsafe impl Send for Library {}
 // SAFETY: as above.
 unsafe impl Sync for Library {}
 
-/// Loads the library at `path` and makes the row of its scheduler, named after the file.
+/// Loads the library at `path` and makes the row of its scheduler, named `prefix` and the file.
 ///
 /// # Errors
 /// What is wrong with the library, in words.
-pub(super) fn load(path: &Path) -> Result<&'static Entry, String> {
+pub(super) fn load(prefix: &str, path: &Path) -> Result<&'static Entry, String> {
     // SAFETY: loading runs the library's initialisers. The user named it to be run.
     let opened = unsafe { libloading::Library::new(path) }.map_err(|error| error.to_string())?;
     // SAFETY: the header gives the symbol this type.
@@ -80,7 +79,7 @@ pub(super) fn load(path: &Path) -> Result<&'static Entry, String> {
         Box::new(Checked::new(library.create(&values), rule_count))
     };
     Ok(Box::leak(Box::new(Entry {
-        name: Box::leak(format!("{PREFIX}{file}").into_boxed_str()),
+        name: Box::leak(format!("{prefix}{file}").into_boxed_str()),
         summary: text(c.summary, "summary")?,
         origin: if c.origin.is_null() { "" } else { text(c.origin, "origin")? },
         tunables,
@@ -245,6 +244,12 @@ impl Instance {
 
     pub(super) fn front_merges(&self) -> bool {
         self.library.c.no_front_merges == 0
+    }
+
+    pub(super) fn calls_for_dispatch(&self) -> bool {
+        let Some(asks) = self.library.c.calls_for_dispatch else { return true };
+        let now = Timestamp::ZERO;
+        self.calls.during(Function::CallsForDispatch, now, None, || unsafe { asks(self.state()) }) != 0
     }
 
     pub(super) fn merged_requests(&mut self, now: Timestamp, into: u32, from: u32, request: &Request) {
