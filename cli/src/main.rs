@@ -20,6 +20,7 @@ mod error;
 mod files;
 mod interrupts;
 mod lab_results;
+mod kernel_scheduler;
 mod list;
 mod needs;
 mod one_device;
@@ -56,6 +57,7 @@ fn main() -> ExitCode {
         Command::Convert(arguments) => convert::run(&arguments),
         Command::Diff(arguments) => diff::run(&arguments),
         Command::Doctor(arguments) => doctor::run(&arguments),
+        Command::KernelScheduler(what) => kernel_scheduler::run(&what),
         Command::List(arguments) => list::run(&arguments),
         Command::Man(arguments) => shell::man(&arguments),
         Command::Place(arguments) => place::run(&arguments),

@@ -214,6 +214,23 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["kernel-scheduler", "build"],
+        [
+            (
+                "The scheduler of an unpacked kernel",
+                "iocast kernel-scheduler build linux/block/mq-deadline.c -o mq.so",
+            ),
+            (
+                "A changed copy, compiled against the same kernel",
+                "iocast kernel-scheduler build mine/block/bfq-iosched.c --tree linux -o bfq.so",
+            ),
+            (
+                "For a kernel with 1000 ticks in a second; an older library is overwritten",
+                "iocast kernel-scheduler build linux/block/kyber-iosched.c --hz 1000 -o kyber.so --force",
+            ),
+        ],
+    ),
+    (
         &["list"],
         [
             ("All schedulers with their tunables", "iocast list schedulers"),

@@ -7,6 +7,7 @@ mod convert;
 mod diff;
 mod doctor;
 mod examples;
+mod kernel_scheduler;
 mod list;
 mod pacing;
 mod picture;
@@ -38,6 +39,7 @@ pub use compare::Compare;
 pub use convert::Convert;
 pub use diff::Diff;
 pub use doctor::Doctor;
+pub use kernel_scheduler::{BuildKernelScheduler, KernelScheduler};
 pub use list::{List, ListWhat};
 pub use pacing::{FreePacing, MapArgument, Pacing};
 pub use picture::Picture;
@@ -204,6 +206,9 @@ pub enum Command {
     /// (Student's t). Each group of numbers has a bound for its mean error. Where the paper leaves a choice open,
     /// iocast made one; the alternatives show the results of other choices.
     Reproduce(Reproduce),
+    /// Compile a scheduler of Linux from its own source, for `--schedulers kernel:mq.so`
+    #[command(subcommand)]
+    KernelScheduler(KernelScheduler),
     /// List the schedulers, drives, formats, stacks, predictors, workloads or papers that iocast knows
     List(List),
     /// Show what subcommands need of this host: programs, permissions, kernel, devices, memory and space

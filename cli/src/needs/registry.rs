@@ -37,6 +37,7 @@ pub const NEEDS: &[Need] = &[
     },
     program("ldd", "libc-bin", &[CAPTURE_LAB_FILEBENCH], &[]),
     program("chrt", "util-linux", &[SERVE_REALTIME], &[SERVE]),
+    program("cc", "gcc", &[KERNEL_SCHEDULER_BUILD], &[]),
     program("nbd-client", "nbd-client", &[], &[SERVE_CLIENTS]),
     program("nbdinfo", "libnbd-bin", &[], &[SERVE_CLIENTS]),
     program("fio", "fio", &[REPLAY_FIO], &[CONVERT_REPLAYED]),

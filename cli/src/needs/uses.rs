@@ -51,6 +51,7 @@ pub const CAPTURE_LAB_ISCSI: Use = Use::when("capture lab", "with an iSCSI disk"
 pub const CAPTURE_LAB_KVM: Use = Use::when("capture lab", "with accelerator = \"kvm\"");
 pub const CAPTURE_LAB_FILEBENCH: Use = Use::when("capture lab", "with a filebench personality");
 pub const CONVERT_REPLAYED: Use = Use::when("convert", "to replay the output");
+pub const KERNEL_SCHEDULER_BUILD: Use = Use::when("kernel-scheduler build", "without --cc");
 pub const REPLAY: Use = Use::every("replay");
 pub const REPLAY_BTREPLAY: Use = Use::when("replay", "with --engine btreplay");
 pub const REPLAY_FIO: Use = Use::when("replay", "with --engine fio");

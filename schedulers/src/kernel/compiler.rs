@@ -10,6 +10,9 @@ use super::BuildError;
 /// Lines of the compiler that an error shows.
 const LINES_SHOWN: usize = 20;
 
+/// The folder of the shim's headers in the places of messages.
+const SHIM: &str = "/include/iocast/";
+
 /// A name that the source uses and the shim lacks.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lacking {
@@ -71,20 +74,17 @@ impl Compiler<'_> {
 fn problem(what: &str, output: &Output) -> BuildError {
     let text = String::from_utf8_lossy(&output.stderr);
     let mut names: BTreeMap<String, String> = BTreeMap::new();
-    let mut others = false;
-    for line in text.lines() {
-        if let Some(Lacking { name, place }) = lacking(line) {
+    // Other errors follow from names that are missing, as a rule. If not, they show when these are there.
+    for Lacking { name, place } in text.lines().filter_map(lacking) {
+        // Names within a macro of the shim are its own.
+        if !place.contains(SHIM) {
             names.entry(name).or_insert(place);
-        } else if line.contains(" error: ") && !line.starts_with("collect2: ") {
-            others = true;
         }
     }
     if names.is_empty() {
         let output = text.lines().take(LINES_SHOWN).collect::<Vec<_>>().join("\n");
         return BuildError::DoesNotCompile { what: what.to_owned(), output };
     }
-    // Other errors follow from names that are missing, as a rule. If not, they show when these are there.
-    let _ = others;
     BuildError::Lacking { names: names.into_iter().map(|(name, place)| Lacking { name, place }).collect() }
 }
 

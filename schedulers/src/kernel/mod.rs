@@ -28,6 +28,9 @@ const SHIM_HEADERS: [(&str, &str); 4] = [
 const SHIM_SOURCES: [(&str, &str); 2] =
     [("runtime.c", include_str!("shim/runtime.c")), ("plugin.c", include_str!("shim/plugin.c"))];
 
+/// What the shim makes of `module_init()`.
+const REGISTERED_BY: &str = "iocast_module_init";
+
 /// What to build.
 #[derive(Clone, Debug)]
 pub struct Source {
@@ -48,6 +51,8 @@ pub struct Library {
     pub version: String,
     /// The sources, relative to the tree where they lie in it.
     pub sources: Vec<String>,
+    /// The library's file.
+    pub bytes: Vec<u8>,
 }
 
 /// Why nothing was built.
@@ -85,20 +90,26 @@ pub enum BuildError {
     },
 }
 
+/// Names that an error lists.
+const NAMES_SHOWN: usize = 30;
+
 fn lacking(names: &[Lacking]) -> String {
     let mut text = String::from("the source uses names of the kernel that iocast does not stand in for:");
-    for Lacking { name, place } in names {
+    for Lacking { name, place } in names.iter().take(NAMES_SHOWN) {
         text.push_str(&format!("\n  {name} ({place})"));
+    }
+    if names.len() > NAMES_SHOWN {
+        text.push_str(&format!("\n  and {} more", names.len() - NAMES_SHOWN));
     }
     text.push_str("\nThe functions may be left out of a copy of the source, if they do not matter for decisions.");
     text
 }
 
-/// Compiles the elevator of `source` into the library `output`, which is replaced if it is there.
+/// Compiles the elevator of `source` into a shared library.
 ///
 /// # Errors
 /// A file that is missing, a compiler that cannot be run, a source that does not compile.
-pub fn build(source: &Source, output: &Path) -> Result<Library, BuildError> {
+pub fn build(source: &Source) -> Result<Library, BuildError> {
     let tree = Tree::open(&source.tree)?;
     let sources = tree.sources_of(&source.file)?;
     let fail = |path: &Path| {
@@ -130,10 +141,13 @@ pub fn build(source: &Source, output: &Path) -> Result<Library, BuildError> {
     for (name, text) in SHIM_SOURCES {
         objects.push(compiler.compile(text, name, &described)?);
     }
-    let built = compiler.link(&objects)?;
-    // Written aside and renamed, so that a program that has the old library loaded keeps it.
-    let aside = output.with_extension(format!("so.{}", std::process::id()));
-    fs::copy(&built, &aside).map_err(fail(output))?;
-    fs::rename(&aside, output).map_err(fail(output))?;
-    Ok(Library { version, sources })
+    let built = compiler.link(&objects).map_err(|error| match error {
+        BuildError::Lacking { names } if names.iter().any(|lacking| lacking.name == REGISTERED_BY) => {
+            let problem = "it has no module_init(), so it registers no elevator".to_owned();
+            BuildError::File { path: source.file.clone(), problem }
+        }
+        error => error,
+    })?;
+    let bytes = fs::read(&built).map_err(fail(&built))?;
+    Ok(Library { version, sources, bytes })
 }

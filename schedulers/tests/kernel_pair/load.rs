@@ -115,10 +115,11 @@ pub(crate) fn run(pair: &mut Pair, seed: u64, load: Load, steps: u32) -> Result<
     let fills = random.random.random_range(1..=8);
     for _ in 0..steps {
         let gap = random.gap(mean_ns, 4_000_000, pair.now);
-        match pair.wait.filter(|_| random.random.random_range(0..4) == 0) {
-            Some(wait) if wait > pair.now => pair.pass(wait.since(pair.now)),
-            _ => pair.pass(gap),
-        }
+        let gap = match pair.wait.filter(|_| random.random.random_range(0..4) == 0) {
+            Some(wait) => wait.max(pair.now).since(pair.now),
+            None => gap,
+        };
+        pair.pass(gap, in_flight.saturating_sub(pair.sent.len()) as u32)?;
         if random.random.random_range(0..8) < fills {
             let room = depth.saturating_sub(pair.waiting.len());
             let batch = spread(&mut random.random, 8) as usize;

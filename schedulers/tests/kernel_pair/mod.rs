@@ -241,8 +241,22 @@ impl Pair {
         }
     }
 
-    pub(crate) fn pass(&mut self, span: Nanos) {
-        self.now += span;
+    /// Lets time pass. An owner with room for requests calls at the times that a scheduler waits for; one without does
+    /// not. Nothing else happens at the very nanosecond for which one waits: the order would be a matter of taste.
+    pub(crate) fn pass(&mut self, span: Nanos, room: u32) -> Result<(), Difference> {
+        let until = self.now + span;
+        while let Some(wait) = self.wait.filter(|&wait| wait <= until) {
+            self.now = self.now.max(wait);
+            self.wait = None;
+            if room > 0 {
+                self.dispatch(room)?;
+            }
+            if wait == until {
+                self.now += Nanos::from_ns(1);
+            }
+        }
+        self.now = self.now.max(until);
+        Ok(())
     }
 }
 

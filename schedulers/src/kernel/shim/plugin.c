@@ -14,7 +14,7 @@
 extern int (*const iocast_module_init)(void);
 
 /* Where a request is. */
-enum place { ABSENT, WAITING, HELD, SENT };
+enum place { ABSENT, WAITING, HELD, SENT, CANCELLED };
 
 #define TUNABLES_MAX 64
 #define DEPTH 256
@@ -44,8 +44,6 @@ struct machine {
     u32 requests_count;
     struct request *held;
     u32 waiting;
-    /* A request of no process, for calls that need a second one. */
-    struct request nobody;
     /* The processes: open addressing, at most half full. */
     struct process **processes;
     u32 processes_count, processes_size;
@@ -222,12 +220,22 @@ static void finish(struct machine *machine, struct request *rq) {
         ops(machine)->finish_request(rq);
 }
 
+/* The next request of the elevator. Those that were cancelled meanwhile are passed over. */
 static struct request *chosen(struct machine *machine) {
-    if (machine->held)
-        return machine->held;
-    if (ops(machine)->has_work && !ops(machine)->has_work(&machine->hctx))
-        return NULL;
-    return ops(machine)->dispatch_request(&machine->hctx);
+    struct request *rq = machine->held;
+    while (!rq) {
+        if (ops(machine)->has_work && !ops(machine)->has_work(&machine->hctx))
+            return NULL;
+        rq = ops(machine)->dispatch_request(&machine->hctx);
+        if (!rq)
+            return NULL;
+        if (rq->iocast_place == CANCELLED) {
+            finish(machine, rq);
+            iocast_free(rq);
+            rq = NULL;
+        }
+    }
+    return rq;
 }
 
 /* blk_mq_do_dispatch_sched() runs the queue again after 3 ms if the elevator has work and gives nothing. */
@@ -313,16 +321,18 @@ static void merged(void *state, uint64_t now_ns, uint32_t into, const struct ioc
         ops(machine)->request_merged(&machine->queue, rq, is_front ? ELEVATOR_FRONT_MERGE : ELEVATOR_BACK_MERGE);
 }
 
-/* Takes a waiting request out of the elevator, joined to another. */
-static void join(struct machine *machine, struct request *into, struct request *from) {
+/* An elevator cannot forget a request, so one that is cancelled stays, and is passed over when it is chosen. Its id is
+ * free from now on. */
+static void cancel(struct machine *machine, struct request *rq) {
     machine->waiting--;
-    if (from == machine->held)
+    machine->requests[rq->iocast_id] = NULL;
+    if (rq == machine->held) {
         machine->held = NULL;
-    else if (ops(machine)->requests_merged)
-        ops(machine)->requests_merged(&machine->queue, into, from);
-    else
-        list_del_init(&from->queuelist);
-    finish(machine, from);
+        finish(machine, rq);
+        iocast_free(rq);
+    } else {
+        rq->iocast_place = CANCELLED;
+    }
 }
 
 static void merged_requests(void *state, uint64_t now_ns, uint32_t into, uint32_t from,
@@ -331,13 +341,17 @@ static void merged_requests(void *state, uint64_t now_ns, uint32_t into, uint32_
     struct request *rq = request_of(machine, into), *next = request_of(machine, from);
     rq->start_time_ns = min(rq->start_time_ns, next->start_time_ns);
     rq->__data_len = grown->sectors << SECTOR_SHIFT;
-    join(machine, rq, next);
+    if (next->iocast_place != WAITING || !ops(machine)->requests_merged)
+        return cancel(machine, next);
+    ops(machine)->requests_merged(&machine->queue, rq, next);
+    finish(machine, next);
+    machine->waiting--;
 }
 
 static void remove_waiting(void *state, uint32_t id) {
     struct machine *machine = state;
     iocast_world = &machine->world;
-    join(machine, &machine->nobody, request_of(machine, id));
+    cancel(machine, request_of(machine, id));
 }
 
 /* The elevator and its attributes. */
@@ -394,7 +408,6 @@ static struct machine *create_untuned(void) {
     }
     machine->arriving_on = &machine->cpus[0];
     grow_processes(machine);
-    reset_request(machine, &machine->nobody, 0);
     if (!start(machine, iocast_elevator())) {
         destroy(machine);
         return NULL;
