@@ -18,20 +18,21 @@ pub enum Scheduling {
     Stack(StackSpec),
 }
 
-/// `scheduler` as Linux sets it in front of `drive`: bfq knows whether the drive turns (`queue/rotational`).
+/// `scheduler` as Linux sets it in front of `drive`: bfq asks whether the drive turns (`queue/rotational`).
 pub fn set_for(mut scheduler: Spec, drive: &BuiltDrive) -> Spec {
-    if is_bfq(&scheduler) && drive.model.is_rotational && !sets_rotational(&scheduler) {
+    if asks_rotation(&scheduler) && drive.model.is_rotational && !sets_rotational(&scheduler) {
         scheduler.given.push((ROTATIONAL.to_owned(), "on".to_owned()));
     }
     scheduler
 }
 
-/// The tunable of bfq that [`set_for`] sets.
+/// The tunable that [`set_for`] sets.
 const ROTATIONAL: &str = "rotational";
 
-/// Whether the scheduler is bfq, by this or another name.
-pub fn is_bfq(scheduler: &Spec) -> bool {
-    schedulers::registry::find(&scheduler.name).is_ok_and(|entry| entry.name == "bfq")
+/// Whether the scheduler depends on whether the drive turns: bfq, ours or the kernel's.
+pub fn asks_rotation(scheduler: &Spec) -> bool {
+    let entry = schedulers::registry::find(&scheduler.name);
+    entry.is_ok_and(|entry| entry.tunables.iter().any(|tunable| tunable.name == ROTATIONAL))
 }
 
 /// Whether the user has said whether the drive turns.

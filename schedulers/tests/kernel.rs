@@ -28,7 +28,7 @@ fn probe() {
     let (mut decisions, mut differences) = (0, 0);
     for seed in log.map_or(0..=seeds, |seed| seed..=seed) {
         let make = |spec: &str| build(&spec.parse().unwrap()).unwrap().scheduler;
-        let mut pair = Pair::new(make(&ours), make(&theirs), Timestamp::ZERO + Nanos::from_s(1), log.is_some());
+        let mut pair = Pair::new(make(&ours), make(&theirs), Timestamp::ZERO + Nanos::from_s(100_000), log.is_some());
         let outcome = run(&mut pair, seed, load, steps);
         decisions += pair.decisions;
         if let Err(difference) = outcome {

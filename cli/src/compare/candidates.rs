@@ -10,7 +10,7 @@ use traces::spec::{Spec, parse_list};
 
 use crate::arguments::Compare;
 use crate::error::UsageError;
-use crate::scheduling::{Scheduling, is_bfq, set_for, sets_rotational};
+use crate::scheduling::{Scheduling, asks_rotation, set_for, sets_rotational};
 
 /// The schedulers that are compared by default on a Cheetah: those of the papers, which measured Cheetahs.
 const OF_PAPERS: &str = "fifo,sstf,cscan,deadline,cats";
@@ -196,10 +196,10 @@ fn schedulers(list: &str) -> Result<Vec<Spec>> {
     Ok(specs)
 }
 
-/// The schedulers as they are set for the drive. Where a tunable of bfq that depends on the drive is given to any of them,
+/// The schedulers as they are set for the drive. Where the tunable that depends on the drive is given to any of them,
 /// it is what is compared, and they stay as given.
 fn set_for_drive(specs: Vec<Spec>, drive: &BuiltDrive) -> Vec<Spec> {
-    match specs.iter().any(|spec| is_bfq(spec) && sets_rotational(spec)) {
+    match specs.iter().any(|spec| asks_rotation(spec) && sets_rotational(spec)) {
         true => specs,
         false => specs.into_iter().map(|spec| set_for(spec, drive)).collect(),
     }

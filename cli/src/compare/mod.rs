@@ -46,7 +46,7 @@ use crate::output;
 use crate::output_format::OutputFormat;
 use crate::picture::PictureFiles;
 use crate::replay_source::ReplaySource;
-use crate::scheduling::Scheduling;
+use crate::scheduling::{Scheduling, asks_rotation};
 
 /// The settings that all replays on one drive share.
 struct Setup<'a> {
@@ -218,12 +218,12 @@ impl<'a> Setup<'a> {
         match &candidate.scheduling {
             Scheduling::Stage { scheduler, limits } => {
                 let built = schedulers::build(scheduler).map_err(UsageError::from_display)?;
-                let is_bfq_of_ssds = built.entry.name == "bfq" && !built.settings.switch("rotational");
+                let is_set_for_ssds = asks_rotation(scheduler) && !built.settings.switch("rotational");
                 let host = Single::new(Stage::new(built.scheduler, *limits), drive);
                 let (mut replayed, host) = self.replay_on(host, start)?;
                 replayed.run.rules = figures::rules(built.entry.rules, [host.stage().scheduler().sent_by_rule()]);
-                if is_bfq_of_ssds && model.is_rotational {
-                    replayed.run.notes.push(BFQ_OF_SSDS.to_owned());
+                if is_set_for_ssds && model.is_rotational {
+                    replayed.run.notes.push(SET_FOR_SSDS.to_owned());
                 }
                 Ok(replayed)
             }
@@ -305,7 +305,7 @@ const LOG_ENDING: &str = "tsv";
 const SERIES_ENDING: &str = "parquet";
 
 /// A note on bfq before a drive that turns.
-const BFQ_OF_SSDS: &str = "runs as on an SSD; on this drive Linux has bfq:rotational=on";
+const SET_FOR_SSDS: &str = "runs as on an SSD; on this drive Linux has rotational=on";
 
 /// What to do about an open loop that the drive cannot sustain.
 pub const REMEDY: &str = "replay closed (--pacing closed), slow the arrivals down (--pacing scaled=F), \

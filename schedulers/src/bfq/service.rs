@@ -242,9 +242,12 @@ impl Service {
         if !scheduled {
             return false;
         }
+        self.set_finish(entity, service);
         if self.groups[group].in_service == Some(entity) {
-            self.set_finish(entity, service);
             self.groups[group].in_service = None;
+        } else {
+            // Its turn does not end, where the service would be reset.
+            self.entities[entity].service = 0;
         }
         match place {
             Place::Active => self.extract_active(entity),

@@ -120,9 +120,10 @@ pub fn build(source: &Source) -> Result<Library, BuildError> {
     headers::write(folder.path(), &tree, &sources).map_err(fail(folder.path()))?;
     let compiler = Compiler { command: &source.compiler, folder: folder.path(), hz: source.hz };
     let stem = source.file.file_stem().unwrap_or_default().to_string_lossy().into_owned();
-    let (mut objects, mut lacking) = (Vec::new(), Vec::new());
+    let (mut objects, mut lacking, mut asks_rotational) = (Vec::new(), Vec::new(), false);
     for path in sources.iter().chain([&tree.file("lib/rbtree.c")]) {
         let text = fs::read_to_string(path).map_err(fail(path))?;
+        asks_rotational |= ["blk_queue_nonrot(", "blk_queue_rot("].iter().any(|asks| text.contains(asks));
         match compiler.compile(&text, &tree.name_of(path), &[]) {
             Ok(object) => objects.push(object),
             Err(BuildError::Lacking { names }) => lacking.extend(names),
@@ -135,6 +136,7 @@ pub fn build(source: &Source) -> Result<Library, BuildError> {
     let sources: Vec<String> = sources.iter().map(|path| tree.name_of(path)).collect();
     let version = tree.version.clone();
     let described = [
+        format!("-DIOCAST_ASKS_ROTATIONAL={}", u8::from(asks_rotational)),
         format!("-DIOCAST_SUMMARY=\"{stem} of Linux {version}, compiled from its source\""),
         format!("-DIOCAST_ORIGIN=\"Linux {version} {}\"", sources.join(", ")),
     ];

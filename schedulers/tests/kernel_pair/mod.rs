@@ -244,7 +244,7 @@ impl Pair {
     /// Lets time pass. An owner with room for requests calls at the times that a scheduler waits for; one without does
     /// not. Nothing else happens at the very nanosecond for which one waits: the order would be a matter of taste.
     pub(crate) fn pass(&mut self, span: Nanos, room: u32) -> Result<(), Difference> {
-        let until = self.now + span;
+        let mut until = self.now + span;
         while let Some(wait) = self.wait.filter(|&wait| wait <= until) {
             self.now = self.now.max(wait);
             self.wait = None;
@@ -252,7 +252,7 @@ impl Pair {
                 self.dispatch(room)?;
             }
             if wait == until {
-                self.now += Nanos::from_ns(1);
+                until += Nanos::from_ns(1);
             }
         }
         self.now = self.now.max(until);

@@ -113,7 +113,8 @@ typedef unsigned short umode_t;
 #define clamp_t(type, x, low, high) min_t(type, max_t(type, x, low), high)
 #define clamp_val(x, low, high) clamp_t(__typeof__(x), x, low, high)
 #define swap(a, b) do { __typeof__(a) swapped_ = (a); (a) = (b); (b) = swapped_; } while (0)
-#define abs(x) ({ __auto_type x_ = (x); x_ < 0 ? -x_ : x_; })
+/* As the kernel's: of the signed type of the same size, so that an unsigned difference has a distance. */
+#define abs(x) ({ __auto_type x_ = (x); long long as_ = sizeof(x_) == 8 ? (long long)x_ : (int)x_; (__typeof__(x_))(as_ < 0 ? -as_ : as_); })
 #define DIV_ROUND_UP(a, b) (((a) + (b) - 1) / (b))
 #define DIV_ROUND_UP_ULL(a, b) (((u64)(a) + (b) - 1) / (b))
 #define DIV_ROUND_CLOSEST(a, b) ({ __auto_type a_ = (a); __auto_type b_ = (b); (a_ + b_ / 2) / b_; })

@@ -383,7 +383,7 @@ static void destroy(void *state) {
     free(machine);
 }
 
-static struct machine *create_untuned(void) {
+static struct machine *create_untuned(bool is_rotational) {
     struct machine *machine = calloc(1, sizeof(*machine));
     if (!machine)
         return NULL;
@@ -396,7 +396,7 @@ static struct machine *create_untuned(void) {
     machine->queue.disk = &machine->disk;
     machine->queue.nr_requests = DEPTH;
     machine->queue.nr_hw_queues = 1;
-    machine->queue.queue_flags = BIT(QUEUE_FLAG_NONROT);
+    machine->queue.queue_flags = is_rotational ? 0 : BIT(QUEUE_FLAG_NONROT);
     machine->queue.limits.max_sectors = 2560;
     INIT_LIST_HEAD(&machine->queue.icq_list);
     machine->tags.nr_tags = DEPTH;
@@ -415,6 +415,7 @@ static struct machine *create_untuned(void) {
     return machine;
 }
 
+/* The elevator's attributes, behind the one property of the device that some ask for. */
 static struct iocast_tunable tunables[TUNABLES_MAX];
 static const struct elv_fs_entry *attributes[TUNABLES_MAX];
 static u32 tunables_count;
@@ -429,6 +430,12 @@ static bool shown(struct machine *machine, const struct elv_fs_entry *attribute,
 
 static void find_tunables(struct machine *machine) {
     const struct elv_fs_entry *attribute = iocast_elevator()->elevator_attrs;
+    if (IOCAST_ASKS_ROTATIONAL)
+        tunables[tunables_count++] = (struct iocast_tunable){
+            .name = "rotational",
+            .summary = "the device's property queue/rotational",
+            .unit = IOCAST_SWITCH,
+        };
     for (; attribute && attribute->attr.name && tunables_count < TUNABLES_MAX; attribute++) {
         u64 value;
         if (!attribute->show || !attribute->store || !shown(machine, attribute, &value))
@@ -446,8 +453,8 @@ static void find_tunables(struct machine *machine) {
 
 /* Only what differs from what the attribute shows is written: some attributes are two views of one value. */
 static void *create(const uint64_t *values) {
-    struct machine *machine = create_untuned();
-    for (u32 tunable = 0; machine && tunable < tunables_count; tunable++) {
+    struct machine *machine = create_untuned(IOCAST_ASKS_ROTATIONAL && values[0]);
+    for (u32 tunable = IOCAST_ASKS_ROTATIONAL; machine && tunable < tunables_count; tunable++) {
         char page[32];
         int length = snprintf(page, sizeof(page), "%llu\n", (unsigned long long)values[tunable]);
         if (values[tunable] == tunables[tunable].normal)
@@ -483,7 +490,7 @@ __attribute__((visibility("default"))) const struct iocast_scheduler *iocast_sch
     struct machine *machine;
     if (!iocast_elevator() && iocast_module_init())
         return NULL;
-    if (!iocast_elevator() || !(machine = create_untuned()))
+    if (!iocast_elevator() || !(machine = create_untuned(false)))
         return NULL;
     if (!tunables_count)
         find_tunables(machine);
