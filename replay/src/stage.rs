@@ -336,6 +336,7 @@ impl<S: Scheduler> Stage<S> {
             self.grow(now, into, id, observer);
             let end = self.requests[into].request.end();
             let behind = self.merge.starting_at(end).find(|&next| next != into && self.may_join(into, next));
+            let behind = behind.filter(|_| self.scheduler.joins());
             if let Some(next) = behind {
                 self.join(now, into, next, observer);
             }
@@ -349,6 +350,7 @@ impl<S: Scheduler> Stage<S> {
         self.grow(now, into, id, observer);
         let start = self.requests[into].request.lba;
         let before = self.merge.ending_at(start).find(|&previous| previous != into && self.may_join(previous, into));
+        let before = before.filter(|_| self.scheduler.joins());
         if let Some(previous) = before {
             self.join(now, previous, into, observer);
         }

@@ -115,6 +115,8 @@ struct iocast_scheduler {
     const struct iocast_rule *rules; /* in the order in which they are tried */
     uint32_t rules_count;            /* 0 if there is only one */
     uint32_t no_front_merges;        /* 1 if no request may be put in front of a waiting one */
+    uint32_t no_joins;               /* 1 if two waiting requests are not joined once one has grown up to the other */
+    uint32_t reserved;
     const char *summary; /* its rule in one line */
     const char *origin;  /* the paper, or kernel file and version, that it follows; may be NULL */
 

@@ -462,6 +462,10 @@ impl Scheduler for Ba {
         self.below.front_merges()
     }
 
+    fn joins(&self) -> bool {
+        self.below.joins()
+    }
+
     fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request) {
         if self.grow(now, into, request) == Place::Below {
             self.below.merged(now, into, &as_blkback(request));

@@ -25,7 +25,7 @@
 //! Left out are:
 //!
 //! - the search for merge candidates, which the stage does (only the last eight requests that wait on a CPU are
-//!   candidates);
+//!   candidates, and no two of them are joined);
 //! - `async_depth`: it delays the allocation of asynchronous requests, before they arrive here;
 //! - tokens by number: when the number falls below the tokens in use, the kernel may reuse a token with a low
 //!   number at once. Here no token is given until fewer are in use than there are.
@@ -425,6 +425,11 @@ impl Scheduler for Kyber {
             }
         }
         behind.is_none_or(|entry| entry.key != u64::from(cpu))
+    }
+
+    /// The kernel's has no neighbours to offer (`next_request`, `former_request`).
+    fn joins(&self) -> bool {
+        false
     }
 
     fn merged(&mut self, _now: Timestamp, _into: RequestId, _request: &Request) {}

@@ -95,6 +95,12 @@ pub trait Scheduler: Send {
         true
     }
 
+    /// Whether two waiting requests are joined once one has grown up to the other. Linux asks the elevator for the
+    /// neighbour, and some keep none.
+    fn joins(&self) -> bool {
+        true
+    }
+
     /// The waiting request `into` has grown by a merge and is now `request`: its end has moved
     /// (back merge) or its start (front merge).
     fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request);
@@ -159,6 +165,9 @@ impl<S: Scheduler + ?Sized> Scheduler for Box<S> {
     }
     fn front_merges(&self) -> bool {
         (**self).front_merges()
+    }
+    fn joins(&self) -> bool {
+        (**self).joins()
     }
     fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request) {
         (**self).merged(now, into, request);

@@ -18,8 +18,8 @@ impl Bfq {
         let waited = std::mem::take(&mut state.turn.non_blocking_wait);
         self.service.activate(&self.clock, id, waited, Change { requeue: false, expiring: false });
         let entity = self.service.entities[id];
-        self.load.busy_queues[entity.class.index()] += 1;
-        state.busy = Some(entity.class);
+        self.load.count_busy(entity.class, 1);
+        state.busy = true;
         let waker = state.wakers.waker;
         if state.dispatched == 0 {
             if !std::mem::replace(&mut state.pending, true) {
@@ -40,9 +40,9 @@ impl Bfq {
 
     pub(super) fn remove_busy(&mut self, queue: QueueId, expiring: bool) {
         let state = &mut self.queues[queue];
-        let class = state.busy.take().expect("the queue is busy");
+        state.busy = false;
         let (entity, dispatched) = (state.entity, state.dispatched);
-        self.load.busy_queues[class.index()] -= 1;
+        self.load.count_busy(self.service.entities[entity].class, -1);
         self.load.raised_busy -= u32::from(self.entity(queue).is_raised());
         self.service.deactivate(&self.clock, entity, expiring);
         if dispatched == 0 {

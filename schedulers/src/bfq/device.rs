@@ -24,7 +24,14 @@ pub(super) struct Load {
 
 impl Load {
     pub(super) fn busy_total(&self) -> u32 {
-        self.busy_queues.iter().sum()
+        self.busy_queues.iter().fold(0, |sum, count| sum.wrapping_add(*count))
+    }
+
+    /// A queue becomes busy or ceases to be. The kernel counts it out under the class that it has then, even if that is
+    /// not the one under which it was counted in: the counts of both are wrong from then on, and wrap around.
+    pub(super) fn count_busy(&mut self, class: Class, change: i32) {
+        let count = &mut self.busy_queues[class.index()];
+        *count = count.wrapping_add_signed(change);
     }
 }
 

@@ -6,7 +6,6 @@ use traces::RequestId;
 use super::access::{IoIntensity, Seeks, ThinkTime};
 use super::burst::BurstMembership;
 use super::clock::{Clock, Jiffy};
-use super::entity::Class;
 use super::ids::{EntityId, ProcessId, QueueId};
 use super::inject::InjectionLimit;
 use super::raise::{Raising, SoftRealTime};
@@ -80,8 +79,8 @@ pub(super) struct Queue {
 
     pub(super) created: Jiffy,
     pub(super) just_created: bool,
-    /// The class under which the queue counts as busy: it has requests, or is waited for.
-    pub(super) busy: Option<Class>,
+    /// The queue has requests, or is waited for.
+    pub(super) busy: bool,
     /// Counted among the queues of its group with requests waiting or in flight.
     pub(super) pending: bool,
 
@@ -121,7 +120,7 @@ impl Queue {
             free: false,
             created: clock.jiffy,
             just_created: sync,
-            busy: None,
+            busy: false,
             pending: false,
             fifo: Fifo::default(),
             next_request: None,
@@ -159,7 +158,7 @@ impl Queue {
     }
 
     pub(super) fn is_busy(&self) -> bool {
-        self.busy.is_some()
+        self.busy
     }
 
     pub(super) fn is_seeky(&self) -> bool {

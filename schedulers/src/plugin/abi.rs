@@ -115,6 +115,8 @@ pub struct CScheduler {
     pub rules: *const CRule,
     pub rules_count: u32,
     pub no_front_merges: u32,
+    pub no_joins: u32,
+    pub reserved: u32,
     pub summary: *const c_char,
     pub origin: *const c_char,
     pub create: Option<unsafe extern "C" fn(*const u64) -> *mut c_void>,

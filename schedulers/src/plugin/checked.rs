@@ -157,6 +157,10 @@ impl Scheduler for Checked {
         self.instance.as_ref().is_none_or(Instance::front_merges)
     }
 
+    fn joins(&self) -> bool {
+        self.instance.as_ref().is_none_or(Instance::joins)
+    }
+
     fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request) {
         if let Some(instance) = self.sound() {
             instance.merged(now, into.0, request);

@@ -246,6 +246,10 @@ impl Instance {
         self.library.c.no_front_merges == 0
     }
 
+    pub(super) fn joins(&self) -> bool {
+        self.library.c.no_joins == 0
+    }
+
     pub(super) fn calls_for_dispatch(&self) -> bool {
         let Some(asks) = self.library.c.calls_for_dispatch else { return true };
         let now = Timestamp::ZERO;

@@ -42,6 +42,7 @@ const SECTORS_MAX: u64 = 2560;
 
 impl Pair {
     pub(crate) fn new(ours: Box<dyn Scheduler>, theirs: Box<dyn Scheduler>, now: Timestamp, logs: bool) -> Pair {
+        assert_eq!(ours.joins(), theirs.joins());
         Pair {
             ours,
             theirs,
@@ -154,7 +155,7 @@ impl Pair {
 
     /// Joins what begins where `into` ends now.
     fn join_behind(&mut self, into: u32) {
-        let Some(mut grown) = self.waiting.get(&into).copied() else { return };
+        let Some(mut grown) = self.waiting.get(&into).copied().filter(|_| self.theirs.joins()) else { return };
         let behind = Self::adjacent(&self.by_start, grown.end().sector()).into_iter().find(|&next| {
             let other = &self.waiting[&next];
             next != into

@@ -495,6 +495,7 @@ __attribute__((visibility("default"))) const struct iocast_scheduler *iocast_sch
     if (!tunables_count)
         find_tunables(machine);
     description.tunables_count = tunables_count;
+    description.no_joins = !iocast_elevator()->ops.next_request;
     destroy(machine);
     return &description;
 }
