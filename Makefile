@@ -1,5 +1,5 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
-.PHONY: demo install uninstall test test-full test-shared tools lint unit live doc scenarios peers fuzz bench \
+.PHONY: demo install uninstall test test-full test-kernel kernel-trees test-shared tools lint unit live doc scenarios peers fuzz bench \
   bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
@@ -47,6 +47,22 @@ test-full: tools
 	$(AS_ROOT) --no-run
 	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing
 	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(AS_ROOT)
+
+# Our schedulers of Linux against the kernel's own code. Downloads two of Debian's kernel sources, 280 MB, and unpacks
+# what is needed of them into target/kernel. KERNEL_SEQUENCES=3000 makes over ten million decisions of each.
+KERNELS := 6.1 6.12
+KERNEL_SEQUENCES ?= 200
+test-kernel: tools kernel-trees
+	IOCAST_KERNEL_SEQUENCES=$(KERNEL_SEQUENCES) cargo test --profile long --workspace --test kernel -- --nocapture
+
+kernel-trees: $(KERNELS:%=target/kernel/linux-source-%/Makefile)
+target/kernel/linux-source-%/Makefile:
+	mkdir -p $(@D).new
+	cd $(@D).new && { apt-get download linux-source-$* || { $(SUDO) apt-get update -qq && apt-get download linux-source-$*; }; }
+	cd $(@D).new && dpkg-deb --fsys-tarfile linux-source-$*_*.deb | \
+	  tar -xO ./usr/src/linux-source-$*.tar.xz | tar -xJ --strip-components 1 $(addprefix linux-source-$*/, \
+	  Makefile block include/linux include/uapi/linux lib/rbtree.c) && rm linux-source-$*_*.deb
+	rm -rf $(@D) && mv $(@D).new $(@D)
 
 # All targets are built from the whole workspace, so that they share one build. A plain `cargo test` leaves out the
 # targets that Cargo.toml marks `test = false`: `live_*`, `long_*`, `installed`, `lab`, `papers` and `shared`.

@@ -1,45 +1,210 @@
-//! Our mq-deadline, kyber and bfq against the kernel's own code, decision by decision.
+//! Our mq-deadline, kyber and bfq against the kernel's own code, decision by decision, and the build of that code.
 //!
-//! Needs the trees that `make test-kernel` unpacks.
+//! `make test-kernel` unpacks the kernel trees into `target/kernel`. `IOCAST_KERNEL_SEQUENCES` is the number of random
+//! sequences of each load, of up to some 5,000 decisions.
 
 mod kernel_pair;
 
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU64, Ordering};
+
 use iocast_schedulers::build;
-use kernel_pair::Pair;
-use kernel_pair::load::{Load, run};
-use traces::{Nanos, Timestamp};
+use iocast_schedulers::kernel::{self, BuildError, Source};
+use kernel_pair::load::{ALL, Load, run};
+use kernel_pair::{Difference, Pair};
+use traces::Timestamp;
+
+/// Steps of a sequence.
+const STEPS: u32 = 5000;
+/// Sequences begin here, so that no time lies before the clock's zero.
+const BEGIN: Timestamp = Timestamp::from_ns(100_000_000_000_000);
+const VERSIONS: [&str; 2] = ["6.1", "6.12"];
+
+fn tree(version: &str) -> PathBuf {
+    let trees = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/kernel");
+    let trees = std::env::var_os("IOCAST_KERNEL_TREES").map_or(trees, PathBuf::from);
+    let tree = trees.join(format!("linux-source-{version}"));
+    assert!(tree.is_dir(), "{} is not there; `make kernel-trees` unpacks it", tree.display());
+    tree
+}
+
+fn source(version: &str, file: PathBuf) -> Source {
+    Source { file, tree: tree(version), hz: 250, compiler: "cc".to_owned() }
+}
+
+/// The elevator of this file, built; its name for `--schedulers`.
+fn built(folder: &Path, version: &str, file: &str) -> String {
+    let path = folder.join(format!("{file}-{version}.so"));
+    // One that is loaded must not be written again.
+    if !path.exists() {
+        let library = kernel::build(&source(version, tree(version).join("block").join(file))).unwrap();
+        fs::write(&path, library.bytes).unwrap();
+    }
+    format!("kernel:{}", path.display())
+}
+
+#[derive(Default)]
+struct Agreement {
+    decisions: u64,
+    /// The first difference of each sequence that has one; the rest of the sequence does not count.
+    differences: Vec<(u64, Difference)>,
+}
+
+impl Agreement {
+    fn percent(&self) -> f64 {
+        100.0 * (1.0 - self.differences.len() as f64 / self.decisions as f64)
+    }
+}
+
+fn agreement(ours: &str, theirs: &str, load: Load) -> Agreement {
+    let sequences = std::env::var("IOCAST_KERNEL_SEQUENCES").map_or(200, |number| number.parse().unwrap());
+    let (next, total) = (AtomicU64::new(1), Mutex::new(Agreement::default()));
+    let make = |spec: &str| build(&spec.parse().unwrap()).unwrap().scheduler;
+    std::thread::scope(|scope| {
+        for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(|| {
+                loop {
+                    let seed = next.fetch_add(1, Ordering::Relaxed);
+                    if seed > sequences {
+                        break;
+                    }
+                    let mut pair = Pair::new(make(ours), make(theirs), BEGIN);
+                    let outcome = run(&mut pair, seed, load, STEPS);
+                    let mut total = total.lock().unwrap();
+                    total.decisions += pair.decisions;
+                    total.differences.extend(outcome.err().map(|difference| (seed, difference)));
+                }
+            });
+        }
+    });
+    let mut total = total.into_inner().unwrap();
+    total.differences.sort_by_key(|(seed, _)| *seed);
+    let of = theirs.rsplit('/').next().unwrap_or_default();
+    let (decisions, percent, differences) = (total.decisions, total.percent(), total.differences.len());
+    println!("{ours} and {of}: {decisions} decisions, {differences} differ, {percent:.4} % agree; {load:?}");
+    for (seed, difference) in total.differences.iter().take(3) {
+        println!("  seed {seed}, decision {}, at {}: {}", difference.decision, difference.now, difference.what);
+    }
+    total
+}
 
 #[test]
-fn probe() {
-    let get = |name: &str, or: &str| std::env::var(name).unwrap_or_else(|_| or.to_owned());
-    let ours = get("OURS", "mq-deadline");
-    let theirs = get("THEIRS", "kernel:/tmp/mq-deadline-612.so");
-    let seeds: u64 = get("SEEDS", "200").parse().unwrap();
-    let steps: u32 = get("STEPS", "5000").parse().unwrap();
-    let on = |name: &str| get(name, "1") == "1";
-    let load = Load {
-        classes: on("CLASSES"),
-        merges: on("MERGES"),
-        requeues: on("REQUEUES"),
-        discards: on("DISCARDS"),
-        idle_gaps: on("GAPS"),
-    };
-    let log: Option<u64> = std::env::var("LOG").ok().map(|seed| seed.parse().unwrap());
-    let (mut decisions, mut differences) = (0, 0);
-    for seed in log.map_or(0..=seeds, |seed| seed..=seed) {
-        let make = |spec: &str| build(&spec.parse().unwrap()).unwrap().scheduler;
-        let mut pair = Pair::new(make(&ours), make(&theirs), Timestamp::ZERO + Nanos::from_s(100_000), log.is_some());
-        let outcome = run(&mut pair, seed, load, steps);
-        decisions += pair.decisions;
-        if let Err(difference) = outcome {
-            differences += 1;
-            if differences <= 15 {
-                println!("seed {seed} decision {} at {:?}: {}", difference.decision, difference.now, difference.what);
-                for call in &difference.calls {
-                    println!("    {call}");
-                }
+fn mq_deadline_and_kyber_decide_as_the_kernel_does() {
+    let folder = tempfile::tempdir().unwrap();
+    for (ours, version, file) in [
+        ("mq-deadline", "6.12", "mq-deadline.c"),
+        ("mq-deadline:fifo_batch=1,writes_starved=0,read_expire=8ms", "6.12", "mq-deadline.c"),
+        ("kyber", "6.12", "kyber-iosched.c"),
+        ("kyber:read_lat_nsec=100us", "6.12", "kyber-iosched.c"),
+        ("kyber", "6.1", "kyber-iosched.c"),
+    ] {
+        let theirs = built(folder.path(), version, file);
+        let tunables = ours.split_once(':').map_or(String::new(), |(_, tunables)| {
+            format!(":{}", tunables.replace("8ms", "8").replace("100us", "100000"))
+        });
+        let agreement = agreement(ours, &format!("{theirs}{tunables}"), ALL);
+        assert!(agreement.differences.is_empty(), "{:#?}", agreement.differences.first());
+        assert!(agreement.decisions > 1000 * 200, "{} decisions are too few", agreement.decisions);
+    }
+}
+
+#[test]
+fn bfq_decides_as_the_kernel_does_but_for_one_decision_in_ten_thousand() {
+    let folder = tempfile::tempdir().unwrap();
+    for version in VERSIONS {
+        let theirs = built(folder.path(), version, "bfq-iosched.c");
+        for load in [Load { classes: false, merges: false, ..ALL }, Load { merges: false, ..ALL }, ALL] {
+            let agreement = agreement("bfq", &theirs, load);
+            assert!(agreement.percent() >= 99.99, "{:#?}", agreement.differences);
+        }
+        agreement("bfq:rotational=on", &format!("{theirs}:rotational=on"), ALL);
+        agreement("bfq:low_latency=off", &format!("{theirs}:low_latency=0"), ALL);
+    }
+}
+
+/// Linux 6.1 goes on from the request that was the next in order when the last one was sent. Later versions look for it
+/// from the position of the last one ("block: mq-deadline: Track the dispatch position").
+#[test]
+fn mq_deadline_of_6_1_differs_in_how_the_order_goes_on() {
+    let folder = tempfile::tempdir().unwrap();
+    let theirs = built(folder.path(), "6.1", "mq-deadline.c");
+    let agreement = agreement("mq-deadline", &theirs, Load { merges: false, requeues: false, ..ALL });
+    assert!(agreement.percent() >= 99.5 && !agreement.differences.is_empty());
+}
+
+#[test]
+fn every_elevator_keeps_its_promises() {
+    let folder = tempfile::tempdir().unwrap();
+    for version in VERSIONS {
+        for file in ["mq-deadline.c", "kyber-iosched.c", "bfq-iosched.c"] {
+            let spec = built(folder.path(), version, file).parse().unwrap();
+            let make = || build(&spec).unwrap();
+            for seed in 1..=200 {
+                let steps = iocast_schedulers::conformance::random_steps(seed);
+                let outcome = iocast_schedulers::conformance::check(&make, &steps);
+                assert!(outcome.is_ok(), "{version} {file}, seed {seed}: {outcome:?}");
             }
         }
     }
-    println!("{decisions} decisions, {differences} sequences differ");
+}
+
+#[test]
+fn patched_copy_decides_otherwise_and_shows_its_tunables() {
+    let folder = tempfile::tempdir().unwrap();
+    for (version, file, before, after) in [
+        ("6.1", "mq-deadline.c", "fifo_batch = 16", "fifo_batch = 1"),
+        ("6.12", "mq-deadline.c", "fifo_batch = 16", "fifo_batch = 1"),
+        ("6.12", "kyber-iosched.c", "[KYBER_READ] = 256", "[KYBER_READ] = 1"),
+        ("6.12", "bfq-iosched.c", "bfq_back_penalty = 2", "bfq_back_penalty = 9"),
+    ] {
+        let text = fs::read_to_string(tree(version).join("block").join(file)).unwrap();
+        assert!(text.contains(before), "{file} of {version} has no `{before}`");
+        let copy = folder.path().join(file);
+        fs::write(&copy, text.replace(before, after)).unwrap();
+        let path = folder.path().join(format!("patched-{file}-{version}.so"));
+        fs::write(&path, kernel::build(&source(version, copy)).unwrap().bytes).unwrap();
+        let patched = build(&format!("kernel:{}", path.display()).parse().unwrap()).unwrap();
+        let normal = |name: &str| patched.entry.tunables.iter().find(|of| of.name == name).map(|of| of.default);
+        match file {
+            "mq-deadline.c" => assert_eq!(normal("fifo_batch"), Some("1")),
+            "bfq-iosched.c" => assert_eq!(normal("back_seek_penalty"), Some("9")),
+            _ => assert_eq!(normal("read_lat_nsec"), Some("2000000")),
+        }
+        let original = built(folder.path(), version, file);
+        let make = |spec: &str| build(&spec.parse().unwrap()).unwrap().scheduler;
+        let differs = (1..=50).any(|seed| {
+            let mut pair = Pair::new(make(&original), make(&format!("kernel:{}", path.display())), BEGIN);
+            run(&mut pair, seed, ALL, STEPS).is_err()
+        });
+        assert!(differs, "the change of {file} of {version} has no effect");
+    }
+}
+
+#[test]
+fn what_is_missing_is_listed_with_its_place() {
+    let folder = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(tree("6.12").join("block/mq-deadline.c")).unwrap();
+    let copy = folder.path().join("mq-deadline.c");
+    let refused = |text: String, tree_of: &str| {
+        fs::write(&copy, text).unwrap();
+        kernel::build(&source(tree_of, copy.clone())).unwrap_err()
+    };
+    let calls =
+        text.replace("const unsigned long now = jiffies;", "const unsigned long now = blk_mine(hctx) + hctx->mine;");
+    let BuildError::Lacking { names } = refused(calls, "6.12") else { panic!("it was another error") };
+    let names: Vec<String> = names.iter().map(|lacking| format!("{} {}", lacking.name, lacking.place)).collect();
+    let place = format!("{}:460", copy.display());
+    assert_eq!(names, [format!("blk_mine {place}"), format!("mine {place}")]);
+    let broken = refused(text.replace("struct deadline_data {", "struct {"), "6.12").to_string();
+    assert!(broken.contains("does not compile") || broken.contains("deadline_data"), "{broken}");
+    let unregistered = refused(text.replace("module_init(deadline_init);", ""), "6.12").to_string();
+    assert!(unregistered.contains("it has no module_init(), so it registers no elevator"), "{unregistered}");
+    let no_compiler = Source { compiler: "no-such-cc".to_owned(), ..source("6.12", copy.clone()) };
+    assert!(kernel::build(&no_compiler).unwrap_err().to_string().contains("`no-such-cc` cannot be run"));
+    let no_tree = Source { tree: folder.path().to_owned(), ..source("6.12", copy.clone()) };
+    assert!(kernel::build(&no_tree).unwrap_err().to_string().contains("no unpacked tree of Linux"));
+    let no_file = source("6.12", folder.path().join("none.c"));
+    assert!(kernel::build(&no_file).unwrap_err().to_string().contains("there is no such file"));
 }

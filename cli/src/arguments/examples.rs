@@ -216,10 +216,7 @@ const EXAMPLES: &[Examples] = &[
     (
         &["kernel-scheduler", "build"],
         [
-            (
-                "The scheduler of an unpacked kernel",
-                "iocast kernel-scheduler build linux/block/mq-deadline.c -o mq.so",
-            ),
+            ("The scheduler of an unpacked kernel", "iocast kernel-scheduler build linux/block/mq-deadline.c -o mq.so"),
             (
                 "A changed copy, compiled against the same kernel",
                 "iocast kernel-scheduler build mine/block/bfq-iosched.c --tree linux -o bfq.so",

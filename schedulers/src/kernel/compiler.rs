@@ -40,7 +40,7 @@ impl Compiler<'_> {
         let mut command = self.command();
         command.args(["-std=gnu11", "-O2", "-g", "-c", "-fPIC", "-fvisibility=hidden", "-fmessage-length=0"]);
         // As the kernel's own Makefile has it; signed sums of times wrap there.
-        command.args(["-fno-strict-aliasing", "-fno-strict-overflow", "-w"]);
+        command.args(["-fno-strict-aliasing", "-fno-strict-overflow"]);
         for error in ["implicit-function-declaration", "int-conversion", "incompatible-pointer-types"] {
             command.arg(format!("-Werror={error}"));
         }
@@ -130,7 +130,11 @@ mod tests {
             ),
             ("block/a.h:3:2: error: unknown type name 'x_t'", "x_t", "block/a.h:3"),
             ("block/a.c:9:2: error: 'struct request' has no member named 'y'; did you mean 'q'?", "y", "block/a.c:9"),
-            ("block/a.c:1241:23: error: 'ELEVATOR_F' undeclared here (not in a function)", "ELEVATOR_F", "block/a.c:1241"),
+            (
+                "block/a.c:1241:23: error: 'ELEVATOR_F' undeclared here (not in a function)",
+                "ELEVATOR_F",
+                "block/a.c:1241",
+            ),
             ("block/a.h:915:41: error: field 'cnt' has incomplete type", "cnt", "block/a.h:915"),
             ("block/a.c:3:1: error: call to undeclared function 'z'; ISO C99 and later", "z", "block/a.c:3"),
             ("/usr/bin/ld: block/a.c:77: undefined reference to `blk_y'", "blk_y", "block/a.c:77"),

@@ -10,13 +10,8 @@ use super::SHIM_HEADERS;
 use super::tree::Tree;
 
 /// Headers that are taken from the tree.
-const FROM_TREE: [&str; 5] = [
-    "linux/list.h",
-    "linux/rbtree.h",
-    "linux/rbtree_types.h",
-    "linux/rbtree_augmented.h",
-    "uapi/linux/ioprio.h",
-];
+const FROM_TREE: [&str; 5] =
+    ["linux/list.h", "linux/rbtree.h", "linux/rbtree_types.h", "linux/rbtree_augmented.h", "uapi/linux/ioprio.h"];
 /// Headers beside the sources that are the block layer's and not the elevator's, by how their names begin. The shim
 /// stands in for them.
 const OF_BLOCK_LAYER: [&str; 2] = ["blk.h", "blk-"];
@@ -110,7 +105,9 @@ mod tests {
     fn headers_are_read_off_a_line_and_stay_in_their_folder() {
         assert_eq!(included("# include <linux/list.h>"), Some(Included::Angle("linux/list.h".to_owned())));
         assert_eq!(included("#include \"blk.h\" // x"), Some(Included::Quoted("blk.h".to_owned())));
-        for line in ["include <x.h>", "#include MACRO", "#include \"../../etc/x.h\"", "#include </etc/passwd>", "#define a"] {
+        for line in
+            ["include <x.h>", "#include MACRO", "#include \"../../etc/x.h\"", "#include </etc/passwd>", "#define a"]
+        {
             assert_eq!(included(line), None, "{line}");
         }
     }

@@ -14,8 +14,8 @@ mod tree;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-pub use compiler::Lacking;
 use compiler::Compiler;
+pub use compiler::Lacking;
 use tree::Tree;
 
 /// The parts that stand in for the kernel: file and text.

@@ -17,6 +17,9 @@ pub(crate) struct Load {
     pub(crate) idle_gaps: bool,
 }
 
+/// All of it.
+pub(crate) const ALL: Load = Load { classes: true, merges: true, requeues: true, discards: true, idle_gaps: true };
+
 #[derive(Debug)]
 struct Process {
     priority: Priority,

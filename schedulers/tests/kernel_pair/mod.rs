@@ -14,8 +14,6 @@ pub(crate) struct Difference {
     pub(crate) decision: u64,
     pub(crate) now: Timestamp,
     pub(crate) what: String,
-    /// The last calls.
-    pub(crate) calls: Vec<String>,
 }
 
 /// The two, and the requests that both have.
@@ -33,7 +31,6 @@ pub(crate) struct Pair {
     /// The earliest time that one of them waits for.
     pub(crate) wait: Option<Timestamp>,
     pub(crate) decisions: u64,
-    log: Option<Vec<String>>,
     pub(crate) merges: bool,
 }
 
@@ -41,7 +38,7 @@ pub(crate) struct Pair {
 const SECTORS_MAX: u64 = 2560;
 
 impl Pair {
-    pub(crate) fn new(ours: Box<dyn Scheduler>, theirs: Box<dyn Scheduler>, now: Timestamp, logs: bool) -> Pair {
+    pub(crate) fn new(ours: Box<dyn Scheduler>, theirs: Box<dyn Scheduler>, now: Timestamp) -> Pair {
         assert_eq!(ours.joins(), theirs.joins());
         Pair {
             ours,
@@ -56,21 +53,12 @@ impl Pair {
             next: 0,
             wait: None,
             decisions: 0,
-            log: logs.then(Vec::new),
             merges: true,
         }
     }
 
-    fn logs(&mut self, call: impl FnOnce() -> String) {
-        let now = self.now;
-        if let Some(log) = &mut self.log {
-            log.push(format!("{now:?} {}", call()));
-        }
-    }
-
     fn differs<T>(&self, what: String) -> Result<T, Difference> {
-        let calls = self.log.clone().unwrap_or_default();
-        Err(Difference { decision: self.decisions, now: self.now, what, calls })
+        Err(Difference { decision: self.decisions, now: self.now, what })
     }
 
     fn index(&mut self, id: u32, request: &Request, is_there: bool) {
@@ -91,7 +79,6 @@ impl Pair {
         }
         let id = self.free.pop_first().unwrap_or(self.next);
         self.next = self.next.max(id + 1);
-        self.logs(|| format!("insert {id} {}", shown(&request)));
         self.ours.insert(self.now, RequestId(id), &request);
         self.theirs.insert(self.now, RequestId(id), &request);
         self.index(id, &request, true);
@@ -146,7 +133,6 @@ impl Pair {
             grown.lba = by.lba;
         }
         grown.set_sectors(grown.sectors() + by.sectors());
-        self.logs(|| format!("merged {into} {}", shown(&grown)));
         self.ours.merged(self.now, RequestId(into), &grown);
         self.theirs.merged(self.now, RequestId(into), &grown);
         self.index(into, &grown, true);
@@ -168,7 +154,6 @@ impl Pair {
         self.index(from, &other, false);
         self.index(into, &grown, false);
         grown.set_sectors(grown.sectors() + other.sectors());
-        self.logs(|| format!("joined {into} {from} {}", shown(&grown)));
         self.ours.merged_requests(self.now, RequestId(into), RequestId(from), &grown);
         self.theirs.merged_requests(self.now, RequestId(into), RequestId(from), &grown);
         self.index(into, &grown, true);
@@ -195,7 +180,6 @@ impl Pair {
                     let Some(request) = self.waiting.remove(&id.0) else {
                         return self.differs(format!("sent {} that does not wait", id.0));
                     };
-                    self.logs(|| format!("sent {}", id.0));
                     self.index(id.0, &request, false);
                     self.cost.position = request.end();
                     self.ours.issued(self.now, id);
@@ -214,7 +198,6 @@ impl Pair {
                     return self.differs(format!("ours {}, theirs {}", named(ours), named(theirs)));
                 }
                 _ => {
-                    self.logs(|| format!("nothing: {ours:?} {theirs:?}"));
                     self.wait = [wait(ours), wait(theirs)].into_iter().flatten().min();
                     return Ok(());
                 }
@@ -225,7 +208,6 @@ impl Pair {
 
     pub(crate) fn complete(&mut self, id: u32) {
         if let Some(request) = self.sent.remove(&id) {
-            self.logs(|| format!("completed {id}"));
             self.ours.completed(self.now, RequestId(id), &request);
             self.theirs.completed(self.now, RequestId(id), &request);
             self.free.insert(id);
@@ -234,7 +216,6 @@ impl Pair {
 
     pub(crate) fn requeue(&mut self, id: u32) {
         if let Some(request) = self.sent.remove(&id) {
-            self.logs(|| format!("requeued {id}"));
             self.ours.requeue(self.now, RequestId(id), &request);
             self.theirs.requeue(self.now, RequestId(id), &request);
             self.index(id, &request, true);
