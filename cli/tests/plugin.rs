@@ -99,6 +99,32 @@ fn answer_that_no_scheduler_gives_ends_the_replay_and_names_what_it_was() {
 }
 
 #[test]
+fn runs_that_had_finished_when_a_scheduler_crashed_or_was_at_fault_are_kept() {
+    let folder = tempfile::tempdir().unwrap();
+    let plugin = faulty(&folder, "libfaulty.so", &[]);
+    let mail = sample("mail.parquet");
+    for fault in [1, 10] {
+        let schedulers = format!("fifo,{plugin}:fault={fault},sstf");
+        let arguments = ["compare", &mail, "--end", "3s", "--schedulers", &schedulers];
+        let output = program::iocast().args(arguments).env("TMPDIR", folder.path()).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
+        let place = said.split("the 2 runs that had finished: ").nth(1).and_then(|rest| rest.split(',').next());
+        let kept = std::fs::read_to_string(place.unwrap_or_else(|| panic!("{fault}: {said}"))).unwrap();
+        let runs: Vec<serde_json::Value> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        assert_eq!([&runs[0]["scheduler"]["name"], &runs[1]["scheduler"]["name"]], ["fifo", "sstf"]);
+        let result = json(&["compare", &mail, "--end", "3s", "--schedulers", "fifo,sstf"]);
+        assert_eq!(runs[1]["read"], result["runs"][1]["read"]);
+    }
+    // Without an error nothing is left.
+    let left = |folder: &std::path::Path| std::fs::read_dir(folder).unwrap().count();
+    let before = left(folder.path());
+    let arguments = ["compare", &mail, "--end", "1s", "--schedulers", &format!("fifo,{plugin}")];
+    assert!(program::iocast().args(arguments).env("TMPDIR", folder.path()).output().unwrap().status.success());
+    assert_eq!(left(folder.path()), before);
+}
+
+#[test]
 fn promises_of_a_scheduler_are_checked_and_the_calls_that_break_one_are_few() {
     let folder = tempfile::tempdir().unwrap();
     let nearest = compiled(&folder, "libnearest.so", "examples/c-scheduler/nearest.c", &[]);

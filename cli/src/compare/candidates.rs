@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use drive_models::BuiltDrive;
 use replay::stack::StackSpec;
 use traces::results::Part;
-use traces::spec::{Spec, parse_list};
+use traces::spec::{Spec, library, parse_list};
 
 use crate::arguments::Compare;
 use crate::error::UsageError;
@@ -42,6 +42,14 @@ impl Candidate {
         match &self.scheduling {
             Scheduling::Stage { scheduler, .. } => Some(scheduler),
             Scheduling::Stack(stack) => (!self.compares_stack).then(|| &stack.layers[self.layer].scheduler),
+        }
+    }
+
+    /// Whether a scheduler of the column is in a shared library.
+    pub fn is_in_library(&self) -> bool {
+        match &self.scheduling {
+            Scheduling::Stage { scheduler, .. } => library(&scheduler.name).is_some(),
+            Scheduling::Stack(stack) => stack.layers.iter().any(|layer| library(&layer.scheduler.name).is_some()),
         }
     }
 

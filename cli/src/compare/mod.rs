@@ -4,6 +4,7 @@ mod answer;
 mod candidates;
 mod details;
 mod guests;
+mod kept;
 mod layout;
 mod load;
 mod observers;
@@ -34,6 +35,7 @@ use traces::trace::ReadOptions;
 use traces::whole_file::WholeFile;
 
 use candidates::Candidate;
+use kept::Kept;
 use load::Load;
 use observers::{Log, Observers};
 use tables::More;
@@ -150,12 +152,24 @@ fn create_folders(arguments: &Compare, candidates: &[Candidate]) -> Result<()> {
     Ok(())
 }
 
-/// Runs all replays, several at a time. The number of threads changes neither their order nor their bytes.
+/// Runs all replays, several at a time. The number of threads changes neither their order nor their bytes. Schedulers
+/// of libraries run last, so that the others' runs are there if one crashes.
 fn replay_all(setups: &[Setup<'_>], candidates: &[Candidate]) -> Result<Vec<Replayed>> {
     let progress = setups[0].load.progress(candidates.len());
-    let replays = candidates.par_iter().enumerate();
-    let replay = |(index, of): (usize, &Candidate)| setups[of.drive].replay(index, of, progress.counter(index));
-    replays.map(replay).collect()
+    let replay =
+        |&(index, of): &(usize, &Candidate)| Ok((index, setups[of.drive].replay(index, of, progress.counter(index))?));
+    let (of_libraries, ours): (Vec<_>, Vec<_>) = candidates.iter().enumerate().partition(|(_, of)| of.is_in_library());
+    let mut replayed: Vec<(usize, Replayed)> = ours.par_iter().map(replay).collect::<Result<_>>()?;
+    if !of_libraries.is_empty() {
+        let kept = Kept::of(&replayed)?;
+        let others: Result<Vec<(usize, Replayed)>> = of_libraries.par_iter().map(replay).collect();
+        if let (Err(_), Some(kept)) = (&others, kept) {
+            kept.leave();
+        }
+        replayed.extend(others?);
+    }
+    replayed.sort_by_key(|(index, _)| *index);
+    Ok(replayed.into_iter().map(|(_, replayed)| replayed).collect())
 }
 
 /// The result of all replays.

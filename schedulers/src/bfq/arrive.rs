@@ -68,14 +68,14 @@ impl Bfq {
     /// The arriving request goes to the queue that its own queue is merged into.
     fn redirect(&mut self, process: ProcessId, queue: QueueId, into: QueueId) {
         self.queues[into].allocated += 1;
-        let state = &mut self.queues[queue];
-        state.allocated -= 1;
-        state.just_created = false;
+        self.queues[queue].allocated -= 1;
         if self.processes[process].queues[SYNC] == Some(queue) {
             self.merge_queues(process, queue, into);
         } else {
             self.free_if_unused(queue);
         }
+        // Not before: a queue that was just created is saved as one that was raised.
+        self.queues[queue].just_created = false;
     }
 
     /// Counts and sorts a request in; its queue becomes busy or gets a new next request (`bfq_add_request`).

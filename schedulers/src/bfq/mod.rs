@@ -326,7 +326,8 @@ impl Scheduler for Bfq {
         process.is_some_and(|process| self.processes[process].queues[usize::from(request.is_sync())] == Some(*queue))
     }
 
-    /// A front merge sorts the request anew, and may make it the next of its queue (`bfq_request_merged`).
+    /// A front merge that brings the request before the previous one in sector order may make it the next of its queue
+    /// (`bfq_request_merged`).
     fn merged(&mut self, now: Timestamp, into: RequestId, request: &Request) {
         self.advance(now);
         let (start, sectors) = (request.lba.sector(), request.sectors().count() as u32);
@@ -335,12 +336,14 @@ impl Scheduler for Bfq {
             self.requests.get_mut(into).sectors = sectors;
             return;
         }
+        let previous = self.requests.previous(into);
+        let overtakes = previous.is_some_and(|previous| start < self.requests.get(previous).sector);
         self.requests.unsort(into);
         let merged = self.requests.get_mut(into);
         (merged.sector, merged.sectors) = (start, sectors);
         self.requests.sort(into);
         let before = self.queues[queue].next_request;
-        let next = self.better_of(before, Some(into), self.peak_rate.last_position);
+        let next = if overtakes { self.better_of(before, Some(into), self.peak_rate.last_position) } else { before };
         if next != before {
             self.queues[queue].next_request = next;
             self.next_request_changed(queue);

@@ -55,7 +55,7 @@ impl Rank {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Process {
     group: GroupId,
-    rank: Rank,
+    priority: Priority,
     /// The queues of its async and sync requests.
     pub(super) queues: [Option<QueueId>; 2],
     /// The number of its requests that wait or are in flight.
@@ -168,19 +168,19 @@ impl Bfq {
 
     /// The process that a request comes from, with the priority of this request.
     pub(super) fn process_of(&mut self, request: &Request) -> ProcessId {
-        let rank = Rank::of(request.priority);
+        let priority = request.priority;
         let (number, is_new) = self.processes.numbers.number(request);
         let process = ProcessId::new(number);
         if !is_new {
-            if self.processes[process].rank != rank {
-                self.change_priority(process, rank);
+            if self.processes[process].priority != priority {
+                self.change_priority(process, priority);
             }
             return process;
         }
         let group = self.group_of(request.vm);
         self.processes.table.push(Process {
             group,
-            rank,
+            priority,
             queues: [None; 2],
             requests: 0,
             stable_merge: None,
@@ -189,10 +189,11 @@ impl Bfq {
         })
     }
 
-    /// The priority of a process changes (`bfq_check_ioprio_change`). Its sync queue takes the new class and weight
+    /// The priority of a process changes, maybe to another that ranks alike (`bfq_check_ioprio_change`). Its sync queue takes the new class and weight
     /// when it is next put on a tree; its async requests go to the queue of the new priority at once.
-    fn change_priority(&mut self, process: ProcessId, rank: Rank) {
-        self.processes[process].rank = rank;
+    fn change_priority(&mut self, process: ProcessId, priority: Priority) {
+        self.processes[process].priority = priority;
+        let rank = Rank::of(priority);
         let [asynchronous, sync] = self.processes[process].queues;
         if let Some(old) = asynchronous {
             let queue = self.get_queue(process, false, true);
@@ -211,7 +212,8 @@ impl Bfq {
     /// requests. A new one may be merged at once with the queue of a process that began just before, unless it is
     /// `respawned` by a split.
     pub(super) fn get_queue(&mut self, process: ProcessId, sync: bool, respawned: bool) -> QueueId {
-        let Process { group, rank, .. } = self.processes[process];
+        let Process { group, priority, .. } = self.processes[process];
+        let rank = Rank::of(priority);
         if !sync && let Some(queue) = self.groups.queues[group].asynchronous[rank.index()] {
             self.queues[queue].process_refs += 1;
             return queue;

@@ -89,10 +89,11 @@ impl Bfq {
         }
     }
 
-    /// A queue to which one process sends belongs to that process.
+    /// A queue to which one process sends belongs to that process, unless it is merged into another.
     pub(super) fn own_queue(&mut self, process: ProcessId, queue: QueueId) {
-        if self.queues[queue].process_refs == 1 {
-            self.queues[queue].process = Some(process);
+        let state = &mut self.queues[queue];
+        if state.process_refs == 1 && state.merging.into.is_none() {
+            state.process = Some(process);
         }
     }
 

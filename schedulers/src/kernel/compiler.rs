@@ -103,8 +103,9 @@ fn lacking(line: &str) -> Option<Lacking> {
         format!("{}:{}", parts.next().unwrap_or_default(), parts.next().unwrap_or_default())
     };
     if let Some((before, name)) = line.split_once("undefined reference to `") {
-        let name = name.trim_end_matches('\'').to_owned();
-        return Some(Lacking { name, place: before.rsplit(' ').next().unwrap_or("").trim_end_matches(':').to_owned() });
+        let (name, place) = (name.trim_end_matches('\''), before.trim_end().trim_end_matches(':'));
+        let place = place.rsplit(' ').next().unwrap_or_default();
+        return Some(Lacking { name: name.to_owned(), place: place.to_owned() });
     }
     let (at, message) = line.split_once(" error: ")?;
     let quoted = |begin: &str| message.split_once(begin).and_then(|(_, rest)| rest.split_once('\''));

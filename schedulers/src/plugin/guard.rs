@@ -81,6 +81,14 @@ static STARTED: Once = Once::new();
 /// What the process did at each of [`SIGNALS`] before, such as Rust's own message of a stack that is full.
 static BEFORE: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
 
+/// What the message of a crash says at its end.
+static AT_CRASH: OnceLock<String> = OnceLock::new();
+
+/// Lets the message of a crash end with this line, such as where results so far are. The first one counts.
+pub fn say_at_crash(line: &str) {
+    let _ = AT_CRASH.set(format!("{line}\n"));
+}
+
 impl Calls {
     pub(super) fn of(file: &str) -> Arc<Calls> {
         STARTED.call_once(start);
@@ -122,7 +130,7 @@ impl Calls {
             NO_REQUEST => b"none",
             id => decimal(id, &mut digits),
         };
-        let text: [&[u8]; 11] = [
+        let text: [&[u8]; 12] = [
             b"iocast: the scheduler in ",
             self.file.as_bytes(),
             what.as_bytes(),
@@ -134,6 +142,7 @@ impl Calls {
             b" ns; the last request that it was called for is ",
             id,
             b"\n",
+            AT_CRASH.get().map_or(b"", |line| line.as_bytes()),
         ];
         for part in text {
             // SAFETY: the pointer is valid for the length. What cannot be written is lost.

@@ -102,7 +102,7 @@ pub(crate) fn run(pair: &mut Pair, seed: u64, load: Load, steps: u32) -> Result<
     let mut random = Xoshiro256PlusPlus::seed_from_u64(seed);
     let depth = spread(&mut random, 1024) as usize;
     let in_flight = spread(&mut random, 32) as usize;
-    let mean_ns = spread(&mut random, 4_000_000);
+    let mean_ns = spread(&mut random, 4_000_000).max(1000);
     let footprint = 1 << random.random_range(6..24);
     let count = random.random_range(1..=8);
     let processes = (0..count).map(|_| Process {
@@ -118,7 +118,7 @@ pub(crate) fn run(pair: &mut Pair, seed: u64, load: Load, steps: u32) -> Result<
     let fills = random.random.random_range(1..=8);
     for _ in 0..steps {
         let gap = random.gap(mean_ns, 4_000_000, pair.now);
-        let gap = match pair.wait.filter(|_| random.random.random_range(0..4) == 0) {
+        let gap = match pair.wait().filter(|_| random.random.random_range(0..4) == 0) {
             Some(wait) => wait.max(pair.now).since(pair.now),
             None => gap,
         };

@@ -28,8 +28,8 @@ pub(crate) struct Pair {
     by_end: BTreeSet<(u64, u32)>,
     free: BTreeSet<u32>,
     next: u32,
-    /// The earliest time that one of them waits for.
-    pub(crate) wait: Option<Timestamp>,
+    /// The times that ours and the kernel's wait for.
+    waits: [Option<Timestamp>; 2],
     pub(crate) decisions: u64,
     pub(crate) merges: bool,
 }
@@ -51,7 +51,7 @@ impl Pair {
             by_end: BTreeSet::new(),
             free: BTreeSet::new(),
             next: 0,
-            wait: None,
+            waits: [None; 2],
             decisions: 0,
             merges: true,
         }
@@ -198,7 +198,7 @@ impl Pair {
                     return self.differs(format!("ours {}, theirs {}", named(ours), named(theirs)));
                 }
                 _ => {
-                    self.wait = [wait(ours), wait(theirs)].into_iter().flatten().min();
+                    self.waits = [wait(ours), wait(theirs)];
                     return Ok(());
                 }
             }
@@ -223,13 +223,18 @@ impl Pair {
         }
     }
 
+    /// The earliest time that one of them waits for.
+    pub(crate) fn wait(&self) -> Option<Timestamp> {
+        self.waits.into_iter().flatten().min()
+    }
+
     /// Lets time pass. An owner with room for requests calls at the times that a scheduler waits for; one without does
     /// not. Nothing else happens at the very nanosecond for which one waits: the order would be a matter of taste.
     pub(crate) fn pass(&mut self, span: Nanos, room: u32) -> Result<(), Difference> {
         let mut until = self.now + span;
-        while let Some(wait) = self.wait.filter(|&wait| wait <= until) {
+        while let Some(wait) = self.wait().filter(|&wait| wait <= until) {
             self.now = self.now.max(wait);
-            self.wait = None;
+            self.waits = self.waits.map(|other| other.filter(|&other| other > wait));
             if room > 0 {
                 self.dispatch(room)?;
             }
