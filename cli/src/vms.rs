@@ -4,7 +4,7 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use replay::sources::{AddressMap, Mapping, TimeWindow, VmTrace};
+use replay::sources::{AddressMap, Mapping, OneDevice, TimeWindow, VmTrace};
 use traces::input::is_reopenable;
 use traces::origin::without_folders;
 use traces::quantity::parse_sectors;
@@ -13,7 +13,6 @@ use traces::trace::{Extent, ReadOptions};
 use traces::{Lba, Sectors, formats};
 
 use crate::error::UsageError;
-use crate::one_device::OneDevice;
 
 /// A VM with its trace, the trace's format and its address map.
 pub struct Vm {

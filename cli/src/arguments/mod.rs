@@ -39,7 +39,7 @@ pub use convert::Convert;
 pub use diff::Diff;
 pub use doctor::Doctor;
 pub use list::{List, ListWhat};
-pub use pacing::{FreePacing, MapArgument, Pacing};
+pub use pacing::{FreePacing, MapArgument};
 pub use picture::Picture;
 pub use place::Place;
 pub use predict::{Predict, Solver, Solving};

@@ -3,8 +3,6 @@
 mod answer;
 mod candidates;
 mod details;
-mod guests;
-mod layout;
 mod load;
 mod observers;
 pub mod options;
@@ -12,6 +10,7 @@ pub mod picture;
 mod rules;
 mod source;
 pub mod tables;
+mod workloads;
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -23,7 +22,7 @@ use drive_models::BuiltDrive;
 use rayon::prelude::*;
 use replay::host::Single;
 use replay::overload::{Overload, Verdict};
-use replay::sources::{TimeWindow, TraceRead};
+use replay::sources::{Pacing, ReplaySource, TimeWindow, TraceRead};
 use replay::stack::Shares;
 use replay::{DecisionLog, Ended, Engine, Host, Limits, Metrics, ReplayError, Stage, figures};
 use schedulers::Scheduler as _;
@@ -38,14 +37,13 @@ use load::Load;
 use observers::{Log, Observers};
 use tables::More;
 
-use crate::arguments::{Compare, Pacing};
+use crate::arguments::Compare;
 use crate::error::UsageError;
 use crate::files::refuse_existing;
 use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::picture::PictureFiles;
-use crate::replay_source::ReplaySource;
 use crate::scheduling::Scheduling;
 
 /// The settings that all replays on one drive share.

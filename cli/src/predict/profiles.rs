@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context, Result, ensure};
 use predictors::profile::Measure;
 use predictors::{Isolated, IsolatedTrace, IsolatedTraceBuilder};
+use replay::sources::OneDevice;
 use traces::formats;
 use traces::input::digest;
 use traces::origin::without_folders;
@@ -16,7 +17,6 @@ use traces::{Nanos, Sectors, TraceReader};
 
 use crate::arguments::Predict;
 use crate::error::UsageError;
-use crate::one_device::OneDevice;
 use crate::progress::Progress;
 use crate::vms::{Named, short_name, split_place};
 
