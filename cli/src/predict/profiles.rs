@@ -9,7 +9,7 @@ use predictors::{Isolated, IsolatedTrace, IsolatedTraceBuilder};
 use replay::sources::OneDevice;
 use traces::formats;
 use traces::input::digest;
-use traces::origin::without_folders;
+use traces::origin::{short_name, without_folders};
 use traces::results::isolation::IsolationProfile;
 use traces::results::{SCHEMA_VERSION, TraceProvenance};
 use traces::trace::ReadOptions;
@@ -18,7 +18,7 @@ use traces::{Nanos, Sectors, TraceReader};
 use crate::arguments::Predict;
 use crate::error::UsageError;
 use crate::progress::Progress;
-use crate::vms::{Named, short_name, split_place};
+use crate::vms::{Named, split_place};
 
 /// A VM of the command line, with its trace or profile. Without a place, the trace's addresses are those of the device.
 pub struct VmInput {
