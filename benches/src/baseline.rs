@@ -124,7 +124,7 @@ impl Baseline {
             let of_one = |figures: &Vec<Measured>| {
                 figures.iter().map(|measured| (measured.name.clone(), measured.by_seed.clone())).collect()
             };
-            let candidates = outcome.scenario.schedulers.iter().map(|candidate| candidate.spec.clone());
+            let candidates = outcome.scenario.schedulers.iter().map(|candidate| candidate.name.clone());
             let figures = candidates.zip(outcome.measured.iter().map(of_one)).collect();
             baseline.scenarios.insert(outcome.scenario.name.clone(), figures);
         }

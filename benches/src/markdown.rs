@@ -66,11 +66,13 @@ fn results(text: &mut String, outcome: &Outcome) {
     let _ = writeln!(text, "|---|{}---|", "---:|".repeat(COLUMNS.len()));
     for (candidate, measured) in outcome.scenario.schedulers.iter().zip(&outcome.measured) {
         let of = |figure: &str| measured.iter().find(|measured| measured.name == figure).map_or(0.0, Measured::mean);
-        let cells: Vec<String> = COLUMNS.iter().map(|(_, figure, unit)| format!("{:.3}", of(figure) / unit)).collect();
+        // A class without requests has a mean of 0.
+        let shown = |value: f64| if value > 0.0 { format!("{value:.3}") } else { "–".to_owned() };
+        let cells: Vec<String> = COLUMNS.iter().map(|(_, figure, unit)| shown(of(figure) / unit)).collect();
         let _ = writeln!(
             text,
             "| {} | {} | {} |",
-            printable_markdown(&candidate.spec),
+            printable_markdown(&candidate.name),
             cells.join(" | "),
             verdict(outcome, candidate)
         );
@@ -106,9 +108,9 @@ fn against_baseline(text: &mut String, outcome: &Outcome, name: &str, baseline: 
     let mut equal = 0;
     for (candidate, measured) in outcome.scenario.schedulers.iter().zip(&outcome.measured) {
         for figure in measured {
-            match baseline.values(&outcome.scenario.name, &candidate.spec, &figure.name) {
+            match baseline.values(&outcome.scenario.name, &candidate.name, &figure.name) {
                 Some(old) if old == figure.by_seed => equal += 1,
-                old => rows.push(row(&candidate.spec, &figure.name, old, &figure.by_seed)),
+                old => rows.push(row(&candidate.name, &figure.name, old, &figure.by_seed)),
             }
         }
     }
@@ -124,7 +126,7 @@ fn against_expected(text: &mut String, outcome: &Outcome) {
         for expected in &candidate.figures {
             match measured.iter().find(|measured| measured.name == expected.name) {
                 Some(found) if found.by_seed == expected.by_seed => equal += 1,
-                Some(found) => rows.push(row(&candidate.spec, &expected.name, Some(&expected.by_seed), &found.by_seed)),
+                Some(found) => rows.push(row(&candidate.name, &expected.name, Some(&expected.by_seed), &found.by_seed)),
                 None => {}
             }
         }

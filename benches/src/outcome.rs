@@ -93,9 +93,9 @@ fn missed(candidate: &Candidate, expected: &ExpectedFigure, measured: &[Measured
     if pairs.all(|(&value, &expected)| is_within(value, expected, candidate.tolerance)) {
         return None;
     }
-    let Candidate { spec, reason, .. } = candidate;
+    let Candidate { name, reason, .. } = candidate;
     let what = format!(
-        "{spec}: {} is {}, not {}. The expected figures were explained by: \"{reason}\"",
+        "{name}: {} is {}, not {}. The expected figures were explained by: \"{reason}\"",
         expected.name,
         values(&found.by_seed),
         values(&expected.by_seed)
@@ -126,7 +126,7 @@ fn find<'a>(measured: &'a [Measured], name: &str) -> Option<&'a Measured> {
 }
 
 fn of_scheduler<'a>(scenario: &Scenario, measured: &'a [Vec<Measured>], scheduler: &str) -> Option<&'a [Measured]> {
-    let at = scenario.schedulers.iter().position(|candidate| candidate.spec == scheduler)?;
+    let at = scenario.schedulers.iter().position(|candidate| candidate.name == scheduler)?;
     measured.get(at).map(Vec::as_slice)
 }
 

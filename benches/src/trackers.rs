@@ -21,7 +21,7 @@ pub fn json(outcomes: &[Outcome]) -> String {
         for (candidate, figures) in scenario.schedulers.iter().zip(measured) {
             for figure in figures.iter().filter(|measured| measured.figure.smaller_is_better) {
                 tracked.push(Tracked {
-                    name: format!("{} / {} / {}", scenario.name, candidate.spec, figure.name),
+                    name: format!("{} / {} / {}", scenario.name, candidate.name, figure.name),
                     unit: figure.figure.unit,
                     value: value(&figure.by_seed, figure.mean()),
                     extra: scenario.question.clone(),

@@ -2,6 +2,7 @@
 
 use std::ops::Range;
 
+use toml::Spanned;
 use toml::de::{DeInteger, DeTable, DeValue};
 use traces::described::line_of;
 use traces::quantity::parse_thousandths;
@@ -16,14 +17,17 @@ pub(super) type Problem = (Range<usize>, String);
 #[derive(Debug)]
 pub(super) struct Table {
     pub spec: String,
+    /// Where the spec stands, or the table if it has none.
     pub at: Range<usize>,
+    /// The drive and where it stands, if the scheduler has one of its own.
+    pub drive: Option<Spanned<String>>,
     pub tolerance: u64,
     pub figures: Vec<ExpectedFigure>,
     pub reason: String,
 }
 
 /// The keys that are no figures.
-const KEYS: [&str; 3] = ["spec", "tolerance", "reason"];
+const KEYS: [&str; 4] = ["spec", "drive", "tolerance", "reason"];
 
 /// Reads the tables of a scenario that is known to be TOML with an array of tables of this name. A figure is one of
 /// `known`, and has a value for each of so many `seeds`.
@@ -50,11 +54,13 @@ struct Reading<'a> {
 
 impl Reading<'_> {
     fn table(&self, table: &DeTable<'_>, at: Range<usize>) -> Result<Table, Problem> {
-        let mut read = Table { spec: String::new(), at, tolerance: 0, figures: Vec::new(), reason: String::new() };
+        let (spec, reason) = (String::new(), String::new());
+        let mut read = Table { spec, at, drive: None, tolerance: 0, figures: Vec::new(), reason };
         for (key, value) in table {
             let (name, span) = (key.get_ref().as_ref(), value.span());
             match (name, value.get_ref()) {
                 ("spec", DeValue::String(spec)) => (read.spec, read.at) = (spec.to_string(), span),
+                ("drive", DeValue::String(drive)) => read.drive = Some(Spanned::new(span, drive.to_string())),
                 ("reason", DeValue::String(reason)) => read.reason = reason.trim().to_owned(),
                 ("tolerance", DeValue::String(share)) => {
                     read.tolerance = percent(share).ok_or_else(|| (span, PERCENT.to_owned()))?;

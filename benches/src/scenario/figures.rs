@@ -31,6 +31,12 @@ pub const FIGURES: &[Figure] = &[
         of: |seen| seen.read.response.count() + seen.write.response.count(),
     },
     Figure {
+        name: "bytes",
+        unit: "bytes",
+        smaller_is_better: false,
+        of: |seen| seen.read.bytes.saturating_add(seen.write.bytes),
+    },
+    Figure {
         name: "device_requests",
         unit: "requests",
         smaller_is_better: false,

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use drive_models::BuiltDrive;
 use replay::Limits;
-use replay::rotational::set_all_for;
+use replay::rotational::set_for;
 use replay::sources::TimeWindow;
 use replay::stack::StackSpec;
 use schedulers::{Registry, plugin};
@@ -129,18 +129,17 @@ impl Reading<'_> {
         let seeds = self.seeds(&file)?;
         let load = self.load(&file, seeds[0])?;
         let vms = vms(&load, &built).map_err(|problem| (file.vm[0].span(), problem))?;
-        let scheduling = self.scheduling(&file, &built)?;
         let figures = names(&vms);
         let tables = expected::read(self.text, &figures, seeds.len())?;
         if tables.is_empty() || file.scheduler.is_empty() {
             return Err((0..0, "it has no [[scheduler]]".to_owned()));
         }
-        let schedulers = self.schedulers(tables, &built)?;
+        let schedulers = self.schedulers(tables, &file)?;
         let bounds = file.bound.into_iter().map(|bound| self.bound(bound.into_inner(), &schedulers, &figures));
         let bounds = bounds.collect::<Result<_, _>>()?;
         let name = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let (path, question) = (path.to_owned(), file.question);
-        Ok(Scenario { name, path, question, seeds, schedulers, bounds, vms, drive, load, scheduling })
+        Ok(Scenario { name, path, question, seeds, schedulers, bounds, vms, load })
     }
 
     /// A path of the file as it is from where the program runs; names of shipped parts stay.
@@ -284,39 +283,45 @@ impl Reading<'_> {
         Ok(Scheduling::Stack(described, index))
     }
 
-    fn schedulers(&self, tables: Vec<Table>, built: &BuiltDrive) -> Result<Vec<Candidate>, Problem> {
-        let mut specs: Vec<Spec> = Vec::new();
-        for (index, table) in tables.iter().enumerate() {
+    /// The schedulers, each with its drive.
+    fn schedulers(&self, tables: Vec<Table>, file: &File) -> Result<Vec<Candidate>, Problem> {
+        let mut candidates: Vec<Candidate> = Vec::new();
+        for table in tables {
             let fail = |error: &dyn std::fmt::Display| (table.at.clone(), error.to_string());
-            if tables[..index].iter().any(|other| other.spec == table.spec) {
-                return Err(fail(&format!("scheduler `{}` is named twice", table.spec)));
+            let name = match &table.drive {
+                Some(drive) => format!("{} on {}", table.spec, drive.get_ref()),
+                None => table.spec.clone(),
+            };
+            if candidates.iter().any(|other| other.name == name) {
+                return Err(fail(&format!("scheduler `{name}` is named twice")));
             }
-            let mut spec: Spec = table.spec.parse().map_err(|error| fail(&error))?;
-            if let Some(library) = spec.name.strip_prefix(plugin::PREFIX) {
-                spec.name = format!("{}{}", plugin::PREFIX, self.folder.join(library).display());
+            let mut scheduler: Spec = table.spec.parse().map_err(|error| fail(&error))?;
+            if let Some(library) = scheduler.name.strip_prefix(plugin::PREFIX) {
+                scheduler.name = format!("{}{}", plugin::PREFIX, self.folder.join(library).display());
             }
-            self.known.build(&spec).map_err(|error| fail(&error))?;
-            specs.push(spec);
+            self.known.build(&scheduler).map_err(|error| fail(&error))?;
+            let text = table.drive.as_ref().unwrap_or(&file.drive);
+            let drive = self.drive(text)?;
+            let built = drive_models::build(&drive).map_err(|error| of(text, error))?;
+            let (scheduler, scheduling) = (set_for(scheduler, &built), self.scheduling(file, &built)?);
+            let Table { tolerance, figures, reason, .. } = table;
+            candidates.push(Candidate { name, scheduler, drive, scheduling, tolerance, figures, reason });
         }
-        let candidate = |(table, resolved): (Table, Spec)| {
-            let Table { spec, tolerance, figures, reason, .. } = table;
-            Candidate { spec, resolved, tolerance, figures, reason }
-        };
-        Ok(tables.into_iter().zip(set_all_for(specs, built)).map(candidate).collect())
+        Ok(candidates)
     }
 
     fn bound(&self, bound: BoundText, schedulers: &[Candidate], figures: &[String]) -> Result<Bound, Problem> {
         let BoundText { scheduler, figure, at_most, at_least, of: other, reason } = bound;
         for named in [Some(&scheduler), other.as_ref()].into_iter().flatten() {
             let name = named.get_ref();
-            if schedulers.iter().all(|candidate| candidate.spec != *name) {
-                let all = || schedulers.iter().map(|candidate| candidate.spec.as_str());
+            if schedulers.iter().all(|candidate| candidate.name != *name) {
+                let all = || schedulers.iter().map(|candidate| candidate.name.as_str());
                 let near = match nearest(name, all()) {
                     near if near.is_empty() => all().map(str::to_owned).collect(),
                     near => near,
                 };
                 let near = near.join(", ");
-                return Err(of(named, format!("no [[scheduler]] here has the spec `{name}`; did you mean {near}?")));
+                return Err(of(named, format!("no [[scheduler]] here is `{name}`; did you mean {near}?")));
             }
         }
         if !figures.contains(figure.get_ref()) {

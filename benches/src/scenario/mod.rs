@@ -37,9 +37,7 @@ pub struct Scenario {
     pub bounds: Vec<Bound>,
     /// Names of the VMs, in the order of their numbers.
     vms: Vec<String>,
-    drive: Spec,
     load: Load,
-    scheduling: Scheduling,
 }
 
 /// What is replayed.
@@ -58,7 +56,7 @@ struct Trace {
 }
 
 /// Where the compared schedulers stand.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 enum Scheduling {
     /// In one stage above the drive.
     Stage(Limits),
@@ -67,12 +65,14 @@ enum Scheduling {
 }
 
 /// A scheduler and the figures expected of it.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 pub struct Candidate {
-    /// The scheduler as the file names it.
-    pub spec: String,
-    /// The same as it is set for the drive, with paths from where the program runs.
-    resolved: Spec,
+    /// The scheduler as the file names it, with the drive behind it if it has one of its own.
+    pub name: String,
+    /// The scheduler as it is set for the drive, with paths from where the program runs.
+    scheduler: Spec,
+    drive: Spec,
+    scheduling: Scheduling,
     /// How far a figure may be from the expected one, in thousandths of a percent.
     pub tolerance: u64,
     /// The expected figures, in the order of their lines.
@@ -95,13 +95,13 @@ pub struct ExpectedFigure {
 /// What must hold of a scheduler's figure: a limit in the figure's unit, or in multiples of another scheduler's.
 #[derive(Clone, Debug)]
 pub struct Bound {
-    /// The scheduler, as the file names it.
+    /// The name of the scheduler.
     pub scheduler: String,
     /// The figure, behind the name of a VM and a dot if it is of one VM.
     pub figure: String,
     /// The limit.
     pub limit: Limit,
-    /// The scheduler that the figure is divided by.
+    /// The name of the scheduler whose figure it is divided by.
     pub of: Option<String>,
     /// Why it must hold.
     pub reason: String,

@@ -5,13 +5,13 @@ use replay::host::Single;
 use replay::sources::{AddressMap, MergedTraces, OneDevice, VmTrace, paced};
 use replay::{ActiveTime, Engine, Metrics, ReplayError, Source, Stage};
 use schedulers::Registry;
-use traces::spec::{Spec, SpecError};
+use traces::spec::SpecError;
 use traces::trace::ReadOptions;
 use traces::{ReadError, formats};
 use workloads::plan::{GuestPlan, GuestSettings, PlanError};
 
 use super::figures::{Measured, measured};
-use super::{Load, Scenario, Scheduling, Trace};
+use super::{Candidate, Load, Scenario, Scheduling, Trace};
 
 /// Why a replay of a scenario came to no end.
 #[derive(Debug, thiserror::Error)]
@@ -51,26 +51,26 @@ impl Scenario {
     /// # Errors
     /// A trace that cannot be read or does not fit the drive; a scheduler at fault.
     pub fn measure(&self, known: &Registry) -> Result<Vec<Vec<Measured>>, ScenarioError> {
-        let of_one = |candidate: &super::Candidate| {
-            let replays = self.seeds.iter().map(|&seed| self.replay(&candidate.resolved, seed, known));
-            let fail = |problem| ScenarioError { name: self.name.clone(), scheduler: candidate.spec.clone(), problem };
+        let of_one = |candidate: &Candidate| {
+            let replays = self.seeds.iter().map(|&seed| self.replay(candidate, seed, known));
+            let fail = |problem| ScenarioError { name: self.name.clone(), scheduler: candidate.name.clone(), problem };
             Ok(measured(&replays.collect::<Result<Vec<Metrics>, _>>().map_err(fail)?, &self.vms))
         };
         self.schedulers.iter().map(of_one).collect()
     }
 
-    fn replay(&self, scheduler: &Spec, seed: u64, known: &Registry) -> Result<Metrics, ReplayProblem> {
-        let built = drive_models::build(&self.drive).map_err(|error| ReplayProblem::Drive(error.to_string()))?;
+    fn replay(&self, candidate: &Candidate, seed: u64, known: &Registry) -> Result<Metrics, ReplayProblem> {
+        let built = drive_models::build(&candidate.drive).map_err(|error| ReplayProblem::Drive(error.to_string()))?;
         let capacity = built.drive.capacity();
         match &self.load {
             Load::Traces { traces, pacing, window } => {
                 let traces = traces.iter().map(open).collect::<Result<_, _>>()?;
                 let source = paced(MergedTraces::new(traces, *window, capacity), *pacing);
-                self.serve(source, built, scheduler, known)
+                self.serve(source, built, candidate, known)
             }
             Load::Guests { named, settings, until } => {
                 let plan = GuestPlan::new(named, GuestSettings { seed, ..*settings }, *until, capacity)?;
-                self.serve(plan.source()?, built, scheduler, known)
+                self.serve(plan.source()?, built, candidate, known)
             }
         }
     }
@@ -79,20 +79,20 @@ impl Scenario {
         &self,
         source: S,
         built: BuiltDrive,
-        scheduler: &Spec,
+        candidate: &Candidate,
         known: &Registry,
     ) -> Result<Metrics, ReplayProblem> {
         let metrics = match self.vms.len() {
             1 => Metrics::new(),
             vms => Metrics::per_vm(ActiveTime::of_all(vms)),
         };
-        match &self.scheduling {
+        match &candidate.scheduling {
             Scheduling::Stage(limits) => {
-                let stage = Stage::new(known.build(scheduler)?.scheduler, *limits);
+                let stage = Stage::new(known.build(&candidate.scheduler)?.scheduler, *limits);
                 Ok(Engine::on(source, Single::new(stage, built.drive), metrics).run()?.observer)
             }
             Scheduling::Stack(stack, layer) => {
-                let stack = stack.clone().with_scheduler_among(*layer, scheduler, known)?;
+                let stack = stack.clone().with_scheduler_among(*layer, &candidate.scheduler, known)?;
                 let host = stack.build_among(built.drive, known).watching(*layer);
                 Ok(Engine::on(source, host, metrics).run()?.observer)
             }
