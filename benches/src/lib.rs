@@ -15,6 +15,10 @@
 //!
 //! The modules `capture`, `closed_loop`, `cost` and `decisions` are what our own benchmarks of the engine share.
 
+// The names that a project of its own uses for them, as the template does.
+extern crate schedulers as iocast_schedulers;
+extern crate traces as iocast_traces;
+
 pub mod baseline;
 pub mod capture;
 pub mod closed_loop;
@@ -24,6 +28,7 @@ pub mod decisions;
 pub mod markdown;
 pub mod outcome;
 pub mod scenario;
+pub mod template;
 pub mod trackers;
 
 use std::fs::OpenOptions;

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use traces::printable::printable_markdown;
 
 use crate::baseline::Baseline;
-use crate::outcome::{Outcome, shown};
+use crate::outcome::{Miss, Outcome, shown};
 use crate::scenario::figures::Measured;
 use crate::scenario::{Candidate, Scenario};
 
@@ -43,19 +43,14 @@ fn scenario(text: &mut String, outcome: &Outcome, baseline: Option<(&str, &Basel
         Some((name, baseline)) => against_baseline(text, outcome, name, baseline),
         None => against_expected(text, outcome),
     }
-    for miss in &outcome.misses {
-        let place = format!("{}:{}", miss.path.display(), miss.line);
-        let _ = write!(
-            text,
-            "{}\nIf the change is wanted, and you can explain it, change ",
-            printable_markdown(&miss.what)
-        );
-        let _ = write!(
-            text,
-            "{} to this, and its reason:\n\n```toml\n{}\n```\n\n",
-            printable_markdown(&place),
-            miss.new_line
-        );
+    for alike in outcome.misses.chunk_by(|one, next| one.what == next.what) {
+        let _ =
+            write!(text, "{}\nIf the change is wanted, and you can explain it, ", printable_markdown(&alike[0].what));
+        text.push_str("put this there, and the new reason:\n\n```toml\n");
+        for Miss { line, was, new_line, .. } in alike {
+            let _ = writeln!(text, "{new_line} # {}:{line}, was {was}", outcome.scenario.path.display());
+        }
+        text.push_str("```\n\n");
     }
 }
 

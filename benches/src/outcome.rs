@@ -1,7 +1,6 @@
 //! What a scenario's replays say about its expectations.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
 
 use schedulers::Registry;
 
@@ -22,12 +21,12 @@ pub struct Outcome {
 /// An expectation that does not hold.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Miss {
-    /// The scenario's file.
-    pub path: PathBuf,
-    /// The line of the expectation, from 1.
-    pub line: usize,
-    /// What is not as expected, and the reason that was given.
+    /// What is not as expected, and the reason that was given: the same for all figures of a scheduler.
     pub what: String,
+    /// The line of the expectation in the scenario's file, from 1.
+    pub line: usize,
+    /// What the line states.
+    pub was: String,
     /// The line as it would have to be if the change is wanted.
     pub new_line: String,
 }
@@ -41,12 +40,10 @@ impl Outcome {
         let measured = scenario.measure(known)?;
         let mut misses = Vec::new();
         for (candidate, measured) in scenario.schedulers.iter().zip(&measured) {
-            let wrong = candidate.figures.iter().filter_map(|figure| missed(candidate, figure, measured));
-            misses.extend(wrong.map(|missed| missed.at(&scenario.path)));
+            misses.extend(candidate.figures.iter().filter_map(|figure| missed(candidate, figure, measured)));
         }
         for bound in &scenario.bounds {
-            let held = Held::of(bound, &scenario, &measured);
-            misses.extend(held.miss(bound).map(|missed| missed.at(&scenario.path)));
+            misses.extend(Held::of(bound, &scenario, &measured).miss(bound));
         }
         misses.sort_by_key(|miss| miss.line);
         Ok(Outcome { scenario, measured, misses })
@@ -68,39 +65,21 @@ impl Outcome {
     }
 }
 
-/// A miss without its file.
-struct Missed {
-    line: usize,
-    what: String,
-    new_line: String,
-}
-
-impl Missed {
-    fn at(self, path: &std::path::Path) -> Miss {
-        let Missed { line, what, new_line } = self;
-        Miss { path: path.to_owned(), line, what, new_line }
-    }
-}
-
 /// Whether `value` is within the tolerance, in thousandths of a percent of the expected value.
 fn is_within(value: u64, expected: u64, tolerance: u64) -> bool {
     u128::from(value.abs_diff(expected)) * 100_000 <= u128::from(expected) * u128::from(tolerance)
 }
 
-fn missed(candidate: &Candidate, expected: &ExpectedFigure, measured: &[Measured]) -> Option<Missed> {
+fn missed(candidate: &Candidate, expected: &ExpectedFigure, measured: &[Measured]) -> Option<Miss> {
     let found = find(measured, &expected.name)?;
     let mut pairs = found.by_seed.iter().zip(&expected.by_seed);
     if pairs.all(|(&value, &expected)| is_within(value, expected, candidate.tolerance)) {
         return None;
     }
     let Candidate { name, reason, .. } = candidate;
-    let what = format!(
-        "{name}: {} is {}, not {}. The expected figures were explained by: \"{reason}\"",
-        expected.name,
-        values(&found.by_seed),
-        values(&expected.by_seed)
-    );
-    Some(Missed { line: expected.line, what, new_line: figure_line(&expected.name, &found.by_seed) })
+    let what = format!("{name} differs from the expected figures, which were explained by: \"{reason}\"");
+    let new_line = figure_line(&expected.name, &found.by_seed);
+    Some(Miss { what, line: expected.line, was: values(&expected.by_seed), new_line })
 }
 
 /// The line of a scenario that states a figure.
@@ -155,23 +134,19 @@ impl Held {
         Held { value, holds }
     }
 
-    fn miss(self, bound: &Bound) -> Option<Missed> {
+    fn miss(self, bound: &Bound) -> Option<Miss> {
         if self.holds {
             return None;
         }
         let places = if bound.of.is_some() { 1000.0 } else { 1.0 };
-        let (key, limit) = match bound.limit {
-            Limit::AtMost(_) => ("at_most", (self.value * places).ceil() / places),
-            Limit::AtLeast(_) => ("at_least", (self.value * places).floor() / places),
+        let (key, was, limit) = match bound.limit {
+            Limit::AtMost(most) => ("at_most", most, (self.value * places).ceil() / places),
+            Limit::AtLeast(least) => ("at_least", least, (self.value * places).floor() / places),
         };
-        let what = format!(
-            "{} does not hold: it is {}. It was to hold because: \"{}\"",
-            bound.says(),
-            shown(self.value),
-            bound.reason
-        );
+        let (says, is, reason) = (bound.says(), shown(self.value), &bound.reason);
+        let what = format!("{says} does not hold: it is {is}. It was to hold because: \"{reason}\"");
         // A TOML float has a decimal point.
-        Some(Missed { line: bound.line, what, new_line: format!("{key} = {limit:?}") })
+        Some(Miss { what, line: bound.line, was: format!("{was:?}"), new_line: format!("{key} = {limit:?}") })
     }
 }
 

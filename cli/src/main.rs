@@ -10,6 +10,7 @@ macro_rules! eprintln {
 }
 
 mod arguments;
+mod bench;
 mod calibrate;
 mod capture;
 mod compare;
@@ -47,6 +48,7 @@ use crate::arguments::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse_arguments();
     error::exit_code(match cli.command {
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),

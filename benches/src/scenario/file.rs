@@ -81,24 +81,31 @@ impl Scenario {
     /// The first mistake, with its line: invalid TOML, something that does not exist, with similar names, keys that have
     /// no effect, a scenario that checks nothing.
     pub fn read(path: &Path, known: &Registry) -> Result<Scenario, DescriptionError> {
-        let fail = |line: Option<usize>, problem: String| DescriptionError {
-            what: "scenario",
-            name: path.display().to_string(),
-            line,
-            problem,
-        };
-        let text = traces::read_text(path).map_err(|error| fail(None, error.to_string()))?;
-        let at = |(span, problem): Problem| fail(Some(line_of(&text, span.start)), problem);
-        let file: File = toml::from_str(&text)
-            .map_err(|error| fail(error.span().map(|span| line_of(&text, span.start)), error.message().to_owned()))?;
-        let reading = Reading { text: &text, folder: path.parent().unwrap_or(Path::new("")), known };
+        let text = traces::read_text(path).map_err(|error| fail(path, None, error.to_string()))?;
+        Scenario::parse(path, &text, known)
+    }
+
+    /// As [`Scenario::read`], of the file's text.
+    ///
+    /// # Errors
+    /// As [`Scenario::read`].
+    pub fn parse(path: &Path, text: &str, known: &Registry) -> Result<Scenario, DescriptionError> {
+        let at = |(span, problem): Problem| fail(path, Some(line_of(text, span.start)), problem);
+        let file: File = toml::from_str(text).map_err(|error| {
+            fail(path, error.span().map(|span| line_of(text, span.start)), error.message().to_owned())
+        })?;
+        let reading = Reading { text, folder: path.parent().unwrap_or(Path::new("")), known };
         let scenario = reading.scenario(path, file).map_err(at)?;
         if scenario.bounds.is_empty() && scenario.schedulers.iter().all(|scheduler| scheduler.figures.is_empty()) {
             let problem = "it checks nothing: state a figure of a scheduler, or a [[bound]]";
-            return Err(fail(None, problem.to_owned()));
+            return Err(fail(path, None, problem.to_owned()));
         }
         Ok(scenario)
     }
+}
+
+fn fail(path: &Path, line: Option<usize>, problem: String) -> DescriptionError {
+    DescriptionError { what: "scenario", name: path.display().to_string(), line, problem }
 }
 
 /// What the parts of a file are read with.
