@@ -183,7 +183,7 @@ mod tests {
         assert_eq!(chosen("mail"), Ok(2));
         assert_eq!(chosen("alone queue"), Ok(2));
         let error = chosen("mail-alon3").unwrap_err().to_string();
-        assert!(error.contains("`mail-alon3`") && error.contains("did you mean mail-alone?"), "{error}");
+        assert!(error.contains("`mail-alon3`") && error.contains("did you mean mail-alone, "), "{error}");
         assert!(chosen("mail qqqqqqqqqqqqqqqqqqqqqqqqqq").is_err());
     }
 }
