@@ -109,8 +109,7 @@ fn against_baseline(text: &mut String, outcome: &Outcome, name: &str, baseline: 
             }
         }
     }
-    let _ = write!(text, "{equal} figures are those of baseline {}", printable_markdown(name));
-    changes(text, &rows);
+    changes(text, &format!("As in baseline {}", printable_markdown(name)), equal, &rows);
 }
 
 /// The figures that are not as expected, and those within a tolerance.
@@ -126,20 +125,22 @@ fn against_expected(text: &mut String, outcome: &Outcome) {
             }
         }
     }
-    if equal + rows.len() > 0 {
-        let _ = write!(text, "{equal} figures are exactly the expected ones");
-        changes(text, &rows);
-    }
+    changes(text, "Exactly as expected", equal, &rows);
 }
 
-/// Ends a sentence on what is equal with the table of what is not.
-fn changes(text: &mut String, rows: &[String]) {
+/// How many figures are `alike`, and the table of the others.
+fn changes(text: &mut String, alike: &str, equal: usize, rows: &[String]) {
+    let all = equal + rows.len();
+    if all == 0 {
+        return;
+    }
+    let _ = write!(text, "{alike}: {equal} of {all} figures");
     if rows.is_empty() {
         text.push_str(".\n\n");
         return;
     }
-    let _ = write!(text, ", {} are not:\n\n| scheduler | figure | old | new | change |\n", rows.len());
-    let _ = writeln!(text, "|---|---|---:|---:|---:|\n{}\n", rows.join("\n"));
+    text.push_str("; the others:\n\n| scheduler | figure | old | new | change |\n|---|---|---:|---:|---:|\n");
+    let _ = writeln!(text, "{}\n", rows.join("\n"));
 }
 
 fn row(scheduler: &str, figure: &str, old: Option<&[u64]>, new: &[u64]) -> String {
