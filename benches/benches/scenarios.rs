@@ -1,5 +1,5 @@
-//! The scenarios of `benches/scenarios/`. `cargo test --workspace --bench scenarios` or `cargo bench`: the figures are the
-//! same in every profile.
+//! The scenarios of `benches/scenarios/`. `cargo test --workspace --bench scenarios` or `cargo bench`: the figures are
+//! the same in every profile.
 
 use schedulers::Registry;
 

@@ -27,13 +27,12 @@ const SCHEMA_VERSION: u32 = 1;
 #[derive(Debug, thiserror::Error)]
 pub enum BaselineError {
     /// The name could leave the folder.
-    #[error(
-        "`{0}` is no name for a baseline: letters, digits, `-`, `_` and `.` make one, and a letter or digit begins it"
-    )]
+    #[error("`{0}` is no name for a baseline: letters, digits, `-`, `_` and `.` make one, a letter or digit first")]
     Name(String),
     /// There is none of this name.
     #[error(
-        "there is no baseline `{name}` in {}{}; save it first with --save-baseline {name}, on the version to compare with",
+        "there is no baseline `{name}` in {}{}; save it first with --save-baseline {name}, on the version to compare \
+         with",
         folder.display(),
         if near.is_empty() { String::new() } else { format!(" (did you mean {}?)", near.join(", ")) }
     )]

@@ -1,5 +1,5 @@
-//! A run as Markdown: a table of each scenario, what has changed, and the lines to put into a scenario for a change that
-//! is wanted.
+//! A run as Markdown: a table of each scenario, what has changed, and the lines to put into a scenario for a change
+//! that is wanted.
 
 use std::fmt::Write as _;
 

@@ -1,4 +1,4 @@
-//! Whole runs over folders of scenarios: what passes, what is a miss and at which line, baselines, and results for others.
+//! Whole runs over folders of scenarios: what passes, what is a miss and at which line, baselines, results for others.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::fs;
@@ -109,8 +109,9 @@ fn a_tolerance_is_kept_to_the_last_nanosecond() {
 #[test]
 fn bounds_are_multiples_of_another_scheduler_or_values() {
     let bound = |limit: &str| {
-        let bound =
-            format!("[[bound]]\nscheduler = \"sstf\"\nfigure = \"write_response_mean_ns\"\n{limit}\nreason = \"it sorts\"\n");
+        let bound = format!(
+            "[[bound]]\nscheduler = \"sstf\"\nfigure = \"write_response_mean_ns\"\n{limit}\nreason = \"it sorts\"\n"
+        );
         let folder = Folder::of(&[("one", &scenario("", &bound))]);
         let (text, passed) = folder.run("").unwrap();
         (text.replace(&folder.file("one").display().to_string(), "FILE"), passed)
@@ -273,10 +274,8 @@ fn each_seed_has_its_value_and_each_vm_its_figures() {
 fn a_scheduler_of_ones_own_runs_alone_and_in_a_layer() {
     let mine = schedulers::Entry { name: "mine", summary: "as they come", ..fifo::ENTRY };
     let known = Registry::builtin().with(Box::leak(Box::new(mine)));
-    let text = scenario(
-        "",
-        "[[scheduler]]\nspec = \"mine\"\n[[bound]]\nscheduler = \"mine\"\nfigure = \"span_ns\"\nat_most = 1.0\nof = \"fifo\"\nreason = \"it is fifo\"\n",
-    );
+    let bound = BOUND.replace("\"sstf\"", "\"mine\"").replace("2.0", "1.0");
+    let text = scenario("", &format!("[[scheduler]]\nspec = \"mine\"\n{bound}"));
     let stacked = format!("stack = \"guest=mine@depth=8/hypervisor=sstf/lun=mine@depth=2\"\n{text}");
     let folder = Folder { known, ..Folder::of(&[("alone", &text), ("stacked", &stacked)]) };
     let (printed, passed) = folder.run("").unwrap();

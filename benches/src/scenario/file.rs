@@ -78,8 +78,8 @@ impl Scenario {
     /// Reads and checks the scenario at `path`, whose schedulers are among `known`.
     ///
     /// # Errors
-    /// The first mistake, with its line: invalid TOML, something that does not exist, with similar names, keys that have
-    /// no effect, a scenario that checks nothing.
+    /// The first mistake, with its line: invalid TOML, something that does not exist, with similar names, keys that
+    /// have no effect, a scenario that checks nothing.
     pub fn read(path: &Path, known: &Registry) -> Result<Scenario, DescriptionError> {
         let text = traces::read_text(path).map_err(|error| fail(path, None, error.to_string()))?;
         Scenario::parse(path, &text, known)

@@ -1,6 +1,6 @@
-//! A scheduler comparison with stored expectations: a question, traces or workloads, a drive, schedulers, and the figures
-//! that a deterministic replay must give. A changed figure is a changed decision or a changed model: either a mistake
-//! or a reason to state a new expectation.
+//! A scheduler comparison with stored expectations: a question, traces or workloads, a drive, schedulers, and the
+//! figures that a deterministic replay must give. A changed figure is a changed decision or a changed model: either a
+//! mistake or a reason to state a new expectation.
 
 pub mod figures;
 

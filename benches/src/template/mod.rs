@@ -1,5 +1,5 @@
-//! The files of a project with a scheduler of its own: those of `examples/my-scheduler`, and a scenario for traces of the
-//! user. `iocast bench init` writes them.
+//! The files of a project with a scheduler of its own: those of `examples/my-scheduler`, and a scenario for traces of
+//! the user. `iocast bench init` writes them.
 
 pub mod scheduler;
 
