@@ -22,7 +22,7 @@ pub struct ScenarioError {
     /// The scheduler.
     pub scheduler: String,
     /// What is wrong.
-    pub problem: ReplayProblem,
+    pub problem: Box<ReplayProblem>,
 }
 
 /// What went wrong in a replay.
@@ -53,7 +53,10 @@ impl Scenario {
     pub fn measure(&self, known: &Registry) -> Result<Vec<Vec<Measured>>, ScenarioError> {
         let of_one = |candidate: &Candidate| {
             let replays = self.seeds.iter().map(|&seed| self.replay(candidate, seed, known));
-            let fail = |problem| ScenarioError { name: self.name.clone(), scheduler: candidate.name.clone(), problem };
+            let fail = |problem| {
+                let (name, scheduler) = (self.name.clone(), candidate.name.clone());
+                ScenarioError { name, scheduler, problem: Box::new(problem) }
+            };
             Ok(measured(&replays.collect::<Result<Vec<Metrics>, _>>().map_err(fail)?, &self.vms))
         };
         self.schedulers.iter().map(of_one).collect()
