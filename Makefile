@@ -1,6 +1,6 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
-.PHONY: demo install uninstall test test-full test-kernel kernel-trees test-shared tools lint unit live doc scenarios peers fuzz bench \
-  bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64
+.PHONY: demo install uninstall test test-full test-kernel kernel-trees test-shared tools lint unit live doc scenarios \
+  example peers fuzz bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
 demo:
@@ -37,7 +37,7 @@ uninstall:
 	rm -rf $(DOC)
 
 # Everything in a quarter of an hour on two cores. Installs the Debian packages it needs.
-test: tools lint unit live doc scenarios
+test: tools lint unit live doc scenarios example
 
 # The tests that take minutes each, in an optimised build. A short test of the same rule is in `make test`. Those of
 # AS_ROOT install the program into an empty folder and run every subcommand once, and boot the lab's VMs.
@@ -104,6 +104,12 @@ doc:
 # Scheduler comparisons whose figures must come out exactly.
 scenarios:
 	$(TEST) --bench scenarios
+
+# The project that a user copies, in a workspace of its own: its tests and its scenario. It takes what it can of our build.
+AS_WE_BUILD := --target-dir target --config profile.dev.opt-level=1 --config profile.dev.debug=false \
+  --config profile.dev.incremental=false --config 'profile.dev.lto="off"'
+example:
+	cargo test --locked --manifest-path examples/my-scheduler/Cargo.toml $(AS_WE_BUILD) --lib --bench compare
 
 # Tests over data that is not shipped: IOCAST_SHARED_DATA, or ../shared/data.
 IOCAST_SHARED_DATA ?= $(abspath ../shared/data)

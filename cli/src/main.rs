@@ -10,6 +10,7 @@ macro_rules! eprintln {
 }
 
 mod arguments;
+mod bench;
 mod calibrate;
 mod capture;
 mod compare;
@@ -23,7 +24,6 @@ mod kernel_scheduler;
 mod lab_results;
 mod list;
 mod needs;
-mod one_device;
 mod output;
 mod output_format;
 mod picture;
@@ -31,7 +31,6 @@ mod place;
 mod predict;
 mod progress;
 mod replay;
-mod replay_source;
 mod reproduce;
 mod scheduling;
 mod secret_key;
@@ -50,6 +49,7 @@ use crate::arguments::{Cli, Command};
 fn main() -> ExitCode {
     let cli = Cli::parse_arguments();
     error::exit_code(match cli.command {
+        Command::Bench(arguments) => bench::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),
         Command::Capture(arguments) => capture::run(&arguments),
         Command::Compare(arguments) => compare::run(&arguments),

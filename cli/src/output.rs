@@ -13,7 +13,7 @@ use comfy_table::{CellAlignment, ContentArrangement, Table as TextTable, presets
 use serde::Serialize;
 use traces::WriteError;
 use traces::error::WriteProblem;
-use traces::printable::{printable, printable_json, printable_lines};
+use traces::printable::{printable, printable_json, printable_lines, printable_markdown};
 
 use crate::output_format::OutputFormat;
 use crate::units::ABSENT;
@@ -160,14 +160,10 @@ pub fn wrapped(text: &str, width: usize) -> String {
 
 /// `text` in one line that is safe to show; in Markdown, nothing in it is markup.
 pub fn line(text: &str, format: OutputFormat) -> String {
-    let mut line = String::with_capacity(text.len());
-    for character in printable(text).chars() {
-        if format == OutputFormat::Markdown && matches!(character, '\\' | '|' | '`' | '<' | '[') {
-            line.push('\\');
-        }
-        line.push(character);
+    match format {
+        OutputFormat::Markdown => printable_markdown(text),
+        _ => printable(text).into_owned(),
     }
-    line
 }
 
 /// `text` as lines of a paragraph: one in Markdown, else as many as the terminal's width asks for.

@@ -4,6 +4,7 @@ use std::fmt;
 
 use drive_models::BuiltDrive;
 use replay::Limits;
+use replay::rotational::set_for;
 use replay::stack::StackSpec;
 use traces::spec::Spec;
 
@@ -16,28 +17,6 @@ pub enum Scheduling {
     Stage { scheduler: Spec, limits: Limits },
     /// The layers of a stack.
     Stack(StackSpec),
-}
-
-/// `scheduler` as Linux sets it in front of `drive`: bfq asks whether the drive turns (`queue/rotational`).
-pub fn set_for(mut scheduler: Spec, drive: &BuiltDrive) -> Spec {
-    if asks_rotation(&scheduler) && drive.model.is_rotational && !sets_rotational(&scheduler) {
-        scheduler.given.push((ROTATIONAL.to_owned(), "on".to_owned()));
-    }
-    scheduler
-}
-
-/// The tunable that [`set_for`] sets.
-const ROTATIONAL: &str = "rotational";
-
-/// Whether the scheduler depends on whether the drive turns: bfq, ours or the kernel's.
-pub fn asks_rotation(scheduler: &Spec) -> bool {
-    let entry = schedulers::registry::find(&scheduler.name);
-    entry.is_ok_and(|entry| entry.tunables.iter().any(|tunable| tunable.name == ROTATIONAL))
-}
-
-/// Whether the user has said whether the drive turns.
-pub fn sets_rotational(scheduler: &Spec) -> bool {
-    scheduler.given.iter().any(|(name, _)| name == ROTATIONAL)
 }
 
 impl Scheduling {

@@ -4,16 +4,15 @@ use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use anyhow::Result;
-use replay::sources::{AddressMap, Mapping, TimeWindow, VmTrace};
+use replay::sources::{AddressMap, Mapping, OneDevice, TimeWindow, VmTrace};
 use traces::input::is_reopenable;
-use traces::origin::without_folders;
+use traces::origin::{short_name, without_folders};
 use traces::quantity::parse_sectors;
 use traces::results::TraceProvenance;
 use traces::trace::{Extent, ReadOptions};
 use traces::{Lba, Sectors, formats};
 
 use crate::error::UsageError;
-use crate::one_device::OneDevice;
 
 /// A VM with its trace, the trace's format and its address map.
 pub struct Vm {
@@ -155,12 +154,6 @@ pub fn split_place(trace: &str) -> Result<(PathBuf, Option<Sectors>), UsageError
         }
         _ => Ok((PathBuf::from(trace), None)),
     }
-}
-
-/// The file's name without folders and extensions.
-pub fn short_name(path: &Path) -> String {
-    let file = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
-    file.split('.').next().filter(|name| !name.is_empty()).unwrap_or(&file).to_owned()
 }
 
 /// Reads a trace for the addresses that it touches within the window.

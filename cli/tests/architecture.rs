@@ -32,6 +32,7 @@ const MAY_IMPORT: &[(&str, &[&str])] = &[
             "report",
             "capture",
             "serve",
+            "benches",
         ],
     ),
     ("benches", &["traces", "schedulers", "drive-models", "replay", "workloads"]),

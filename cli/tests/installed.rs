@@ -184,6 +184,8 @@ fn forecasts_and_traces(installed: &mut Installed) {
                   completed_ns,error\n";
     installed.write("measured.csv", &format!("{header}{}", one_at_a_time.collect::<String>()));
     installed.runs("validate scheduler", &["cats", "--sequences", "20"], &[]);
+    let project = ["mine", "--traces", "web.parquet", "--end", "5s"];
+    installed.runs("bench init", &project, &["mine/Cargo.toml", "mine/scenarios/web.toml", "mine/traces/web.parquet"]);
     installed.runs("validate drive", &["cheetah-9lp", "measured.csv"], &[]);
     installed.runs(
         "reproduce",

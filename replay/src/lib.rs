@@ -17,6 +17,7 @@ pub mod metrics;
 pub mod observer;
 pub mod overload;
 mod requests;
+pub mod rotational;
 pub mod source;
 pub mod sources;
 pub mod stack;

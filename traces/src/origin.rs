@@ -1,6 +1,8 @@
 //! How results and traces name the files that they come from. An absolute path tells about the host and its users, and
 //! nothing to others.
 
+use std::path::Path;
+
 /// The path as it was given if it is relative or names a device, else the file's name alone.
 pub fn without_folders(path: &str) -> &str {
     let is_name = |name: &&str| !name.is_empty() && !matches!(*name, "." | "..");
@@ -8,6 +10,12 @@ pub fn without_folders(path: &str) -> &str {
         Some(absolute) if !absolute.starts_with("dev/") => path.rsplit('/').find(is_name).unwrap_or(path),
         _ => path,
     }
+}
+
+/// The file's name without folders and extensions.
+pub fn short_name(path: &Path) -> String {
+    let file = path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned());
+    file.split('.').next().filter(|name| !name.is_empty()).unwrap_or(&file).to_owned()
 }
 
 #[cfg(test)]

@@ -42,6 +42,18 @@ pub fn printable_lines(text: &str) -> Cow<'_, str> {
     )
 }
 
+/// Like [`printable`], as a cell or sentence of Markdown in which nothing is markup.
+pub fn printable_markdown(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for character in printable(text).chars() {
+        if matches!(character, '\\' | '|' | '`' | '<' | '[') {
+            line.push('\\');
+        }
+        line.push(character);
+    }
+    line
+}
+
 /// A JSON document of the same value as `json`, in which no character is obeyed or hidden. Line feeds stay.
 pub fn printable_json(json: &str) -> Cow<'_, str> {
     // Outside of strings a document has no character above ASCII, and in a string any may be written as UTF-16.

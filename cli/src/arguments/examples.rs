@@ -36,6 +36,17 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["bench", "init"],
+        [
+            ("A scheduler of your own beside mq-deadline on a Cheetah", "iocast bench init mine --traces web.parquet"),
+            (
+                "The first half minute of two VMs, beside two schedulers, on a SATA disk",
+                "iocast bench init mine --traces web.parquet mail.parquet --schedulers bfq,none --drive sata-7200 --end 30s",
+            ),
+            ("With the packages of a checkout", "iocast bench init mine --traces web.parquet --iocast ~/iocast"),
+        ],
+    ),
+    (
         &["convert"],
         [
             ("A capture of blktrace as one small file", "iocast convert web web.parquet"),

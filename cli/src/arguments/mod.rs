@@ -1,5 +1,6 @@
 //! The command line, as clap sees it.
 
+mod bench;
 mod calibrate;
 pub mod capture;
 mod compare;
@@ -33,6 +34,7 @@ use clap::{ArgMatches, CommandFactory, FromArgMatches, Parser, Subcommand};
 use traces::printable::printable;
 use traces::results::statistics::STAGES;
 
+pub use bench::{Bench, BenchInit, BenchWhat};
 pub use calibrate::{Calibrate, CalibratePredictor, CalibrateQpn, DriveCache};
 pub use capture::{Capture, DigestsArgument, Engine, Iscsi, Lab, Scrub};
 pub use compare::Compare;
@@ -41,7 +43,7 @@ pub use diff::Diff;
 pub use doctor::Doctor;
 pub use kernel_scheduler::{BuildKernelScheduler, KernelScheduler};
 pub use list::{List, ListWhat};
-pub use pacing::{FreePacing, MapArgument, Pacing};
+pub use pacing::{FreePacing, MapArgument};
 pub use picture::Picture;
 pub use place::Place;
 pub use predict::{Predict, Solver, Solving};
@@ -163,6 +165,8 @@ pub enum Command {
     /// `threshold`. A figure is named by the end of its key in the result, as the tables show it. A star stands for any
     /// text. The last that fits holds.
     Diff(Diff),
+    /// Make a benchmark of a scheduler of your own
+    Bench(Bench),
     /// Replay traces on a real device or file, and report how faithful the replay was
     ///
     /// Requests go past the page cache (O_DIRECT, io_uring). Nothing but reads is sent without --allow-writes. A device

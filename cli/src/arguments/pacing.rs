@@ -1,42 +1,7 @@
 //! Arguments on when requests arrive, and at which addresses.
 
-use std::str::FromStr;
-
 use clap::ValueEnum;
 use replay::sources::Mapping;
-use traces::quantity::Fraction;
-
-use crate::error::UsageError;
-
-/// When requests arrive in a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Pacing {
-    Recorded,
-    Scaled(Fraction),
-    Asap(u32),
-    Closed,
-}
-
-/// Outstanding requests of `--pacing asap` without a number.
-const ASAP_OUTSTANDING: u32 = 32;
-
-impl FromStr for Pacing {
-    type Err = UsageError;
-
-    fn from_str(text: &str) -> Result<Pacing, UsageError> {
-        let unknown = || UsageError("expected recorded, scaled=F, asap, asap=N or closed".to_owned());
-        match text.split_once('=') {
-            None if text == "recorded" => Ok(Pacing::Recorded),
-            None if text == "closed" => Ok(Pacing::Closed),
-            None if text == "asap" => Ok(Pacing::Asap(ASAP_OUTSTANDING)),
-            Some(("asap", n)) => n.parse().ok().filter(|&n| n > 0).map(Pacing::Asap).ok_or_else(unknown),
-            Some(("scaled", factor)) => {
-                factor.parse().map(Pacing::Scaled).map_err(|error| UsageError(format!("{error}")))
-            }
-            _ => Err(unknown()),
-        }
-    }
-}
 
 /// When requests arrive in a free run of a scheduler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

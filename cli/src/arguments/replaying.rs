@@ -2,8 +2,9 @@
 
 use clap::{Args, ValueEnum};
 use replay::ActiveTime;
+use replay::sources::Pacing;
 
-use super::{MapArgument, Pacing, Reading, Stage, Window};
+use super::{MapArgument, Reading, Stage, Window};
 
 /// How long VMs are measured.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

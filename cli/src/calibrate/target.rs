@@ -6,6 +6,7 @@ use std::sync::atomic::AtomicBool;
 
 use anyhow::{Context, Result};
 use drive_models::calibration::{CalibrationReads, MeasuredDevice, SimulatedDevice, TraceReads};
+use replay::sources::OneDevice;
 use traces::origin::without_folders;
 use traces::spec::Spec;
 use traces::{Sectors, TraceReader, formats};
@@ -14,7 +15,6 @@ use super::device::FileDevice;
 use super::drive_cache::{BlockDevice, CacheOff};
 use crate::arguments::{Calibrate, DriveCache};
 use crate::error::UsageError;
-use crate::one_device::OneDevice;
 use crate::progress::Progress;
 
 /// The target as the command line names it.

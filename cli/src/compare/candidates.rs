@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::{Result, ensure};
-use drive_models::BuiltDrive;
+use replay::rotational::set_all_for;
 use replay::stack::StackSpec;
 use traces::results::Part;
 use traces::spec::{Spec, library, parse_list};
 
 use crate::arguments::Compare;
 use crate::error::UsageError;
-use crate::scheduling::{Scheduling, asks_rotation, set_for, sets_rotational};
+use crate::scheduling::Scheduling;
 
 /// The schedulers that are compared by default on a Cheetah: those of the papers, which measured Cheetahs.
 const OF_PAPERS: &str = "fifo,sstf,cscan,deadline,cats";
@@ -126,7 +126,7 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
         (None, false) => Vec::new(),
         (Some(list), _) => schedulers(list)?,
     };
-    let specs = set_for_drive(specs, &built);
+    let specs = set_all_for(specs, &built);
     if stacks.is_empty() {
         let limits = arguments.replaying.stage.limits(built.queue_depth());
         let stage = |scheduler| Candidate::new(Scheduling::Stage { scheduler, limits }, 0, false);
@@ -202,15 +202,6 @@ fn schedulers(list: &str) -> Result<Vec<Spec>> {
         schedulers::build(spec).map_err(UsageError::from_display)?;
     }
     Ok(specs)
-}
-
-/// The schedulers as they are set for the drive. Where the tunable that depends on the drive is given to any of them,
-/// it is what is compared, and they stay as given.
-fn set_for_drive(specs: Vec<Spec>, drive: &BuiltDrive) -> Vec<Spec> {
-    match specs.iter().any(|spec| asks_rotation(spec) && sets_rotational(spec)) {
-        true => specs,
-        false => specs.into_iter().map(|spec| set_for(spec, drive)).collect(),
-    }
 }
 
 /// A stack's name as given; of a file its name without folder and ending.

@@ -3,24 +3,24 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use ::workloads::plan::GuestPlan;
 use anyhow::{Result, ensure};
 use replay::Observer;
-use replay::sources::{MergedTraces, TimeWindow};
+use replay::sources::{MergedTraces, Pacing, ReplaySource, TimeWindow, paced};
 use traces::trace::ReadOptions;
 use traces::{Request, RequestId, Sectors, Timestamp};
 
-use super::guests::{self, Generated, Measure};
 use super::source::Running;
-use crate::arguments::{Compare, Pacing};
+use super::workloads::{self, Measure};
+use crate::arguments::Compare;
 use crate::error::UsageError;
 use crate::progress::Progress;
-use crate::replay_source::{ReplaySource, paced};
 use crate::vms::{self, Vm};
 
 /// The load of all replays.
 pub enum Load {
     Traces(Vec<Vm>),
-    Generated(Generated),
+    Generated(GuestPlan),
 }
 
 /// Moves the progress bar of guests.
@@ -59,7 +59,7 @@ impl Load {
                     .to_owned()
             )
         );
-        Ok(Load::Generated(guests::gather(generated, window, capacity)?))
+        Ok(Load::Generated(workloads::gather(generated, window, capacity)?))
     }
 
     /// Names of the VMs, in the order of their numbers.
@@ -135,7 +135,7 @@ impl Load {
 impl Observer for Advance {
     fn completed(&mut self, now: Timestamp, _id: RequestId, _request: &Request) {
         match self.measure {
-            Measure::Time => self.counter.store(guests::milliseconds(now), Ordering::Relaxed),
+            Measure::Time => self.counter.store(workloads::milliseconds(now), Ordering::Relaxed),
             Measure::Requests => {
                 self.counter.fetch_add(1, Ordering::Relaxed);
             }

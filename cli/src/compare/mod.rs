@@ -3,9 +3,7 @@
 mod answer;
 mod candidates;
 mod details;
-mod guests;
 mod kept;
-mod layout;
 mod load;
 mod observers;
 pub mod options;
@@ -13,6 +11,7 @@ pub mod picture;
 mod rules;
 mod source;
 pub mod tables;
+mod workloads;
 
 use std::io::BufWriter;
 use std::path::{Path, PathBuf};
@@ -24,7 +23,8 @@ use drive_models::BuiltDrive;
 use rayon::prelude::*;
 use replay::host::Single;
 use replay::overload::{Overload, Verdict};
-use replay::sources::{TimeWindow, TraceRead};
+use replay::rotational::asks_rotation;
+use replay::sources::{Pacing, ReplaySource, TimeWindow, TraceRead};
 use replay::stack::Shares;
 use replay::{DecisionLog, Ended, Engine, Host, Limits, Metrics, ReplayError, Stage, figures};
 use schedulers::Scheduler as _;
@@ -40,15 +40,14 @@ use load::Load;
 use observers::{Log, Observers};
 use tables::More;
 
-use crate::arguments::{Compare, Pacing};
+use crate::arguments::Compare;
 use crate::error::UsageError;
 use crate::files::refuse_existing;
 use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::picture::PictureFiles;
-use crate::replay_source::ReplaySource;
-use crate::scheduling::{Scheduling, asks_rotation};
+use crate::scheduling::Scheduling;
 
 /// The settings that all replays on one drive share.
 struct Setup<'a> {

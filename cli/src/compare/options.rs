@@ -3,11 +3,11 @@
 use std::collections::BTreeMap;
 
 use replay::Limits;
-use replay::sources::TimeWindow;
+use replay::sources::{Pacing, TimeWindow};
 
 use super::Setup;
 use super::load::Load;
-use crate::arguments::{MapArgument, Pacing, Reading, Replaying, Until};
+use crate::arguments::{MapArgument, Reading, Replaying, Until};
 
 /// The options of the one stage there is without a stack.
 const OF_ONE_STAGE: &[&str] = &["max_segments", "depth", "write_depth", "look_ahead", "merge", "max_request_sectors"];

@@ -1,16 +1,14 @@
 //! The guests of a comparison as a source.
 
-use replay::sources::MergedTraces;
+use replay::sources::{MergedTraces, ReplaySource};
 use replay::{Next, ReplayError, Source};
 use traces::{Request, RequestId, Timestamp, VmId};
 use workloads::Guests;
-
-use super::guests::Generated;
-use crate::replay_source::ReplaySource;
+use workloads::plan::GuestPlan;
 
 /// The guests of a comparison while they run.
 pub struct Running<'a> {
-    pub generated: &'a Generated,
+    pub generated: &'a GuestPlan,
     pub guests: Guests,
 }
 

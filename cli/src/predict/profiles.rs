@@ -6,9 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use anyhow::{Context, Result, ensure};
 use predictors::profile::Measure;
 use predictors::{Isolated, IsolatedTrace, IsolatedTraceBuilder};
+use replay::sources::OneDevice;
 use traces::formats;
 use traces::input::digest;
-use traces::origin::without_folders;
+use traces::origin::{short_name, without_folders};
 use traces::results::isolation::IsolationProfile;
 use traces::results::{SCHEMA_VERSION, TraceProvenance};
 use traces::trace::ReadOptions;
@@ -16,9 +17,8 @@ use traces::{Nanos, Sectors, TraceReader};
 
 use crate::arguments::Predict;
 use crate::error::UsageError;
-use crate::one_device::OneDevice;
 use crate::progress::Progress;
-use crate::vms::{Named, short_name, split_place};
+use crate::vms::{Named, split_place};
 
 /// A VM of the command line, with its trace or profile. Without a place, the trace's addresses are those of the device.
 pub struct VmInput {

@@ -20,7 +20,7 @@ use replay::live::{
 use replay::metrics::Class;
 use replay::observer::Completed;
 use replay::overload::{Overload, Verdict};
-use replay::sources::{MergedTraces, RecordedResponses, TimeWindow};
+use replay::sources::{MergedTraces, Pacing, RecordedResponses, ReplaySource, TimeWindow, paced};
 use replay::{Metrics, Stage, figures};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use traces::origin::without_folders;
@@ -30,7 +30,7 @@ use traces::spec::Spec;
 use traces::trace::{Clock as TraceClock, ReadOptions};
 use traces::{Sectors, TraceMeta};
 
-use crate::arguments::{Backend, DEVICE_QUEUE_DEPTH, Pacing, Replay, Replaying, Window};
+use crate::arguments::{Backend, DEVICE_QUEUE_DEPTH, Replay, Replaying, Window};
 use crate::compare::{self, REMEDY, options, why_overloaded};
 use crate::error::{Interrupted, UsageError};
 use crate::needs::{self, uses};
@@ -38,7 +38,6 @@ use crate::output;
 use crate::output_format::OutputFormat;
 use crate::picture::PictureFiles;
 use crate::progress::Progress;
-use crate::replay_source::{ReplaySource, paced};
 use crate::vms::{self, Vm};
 use device::Opened;
 use reads_only::ReadsOnly;

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use drive_models::calibration::Measurement;
 use replay::measured::Judged;
+use replay::sources::OneDevice;
 use replay::{MeasuredError, Measurements};
 use traces::results::drive::{Distance, DriveValidation};
 use traces::spec::Spec;
@@ -15,7 +16,6 @@ use traces::{TraceReader, formats};
 
 use crate::arguments::ValidateDrive;
 use crate::error::UsageError;
-use crate::one_device::OneDevice;
 use crate::output::{Table, print, print_json};
 use crate::output_format::OutputFormat;
 use crate::units::ABSENT;

@@ -5,7 +5,9 @@ pub mod addresses;
 pub mod asap;
 pub mod closed;
 pub mod merged_traces;
+pub mod one_device;
 pub mod open;
+pub mod paced;
 pub mod random;
 
 pub use addresses::{AddressMap, Mapping};
@@ -14,5 +16,7 @@ pub use closed::Closed;
 pub use merged_traces::{
     Cursor, MergedTraces, Position, RecordedResponses, TimeWindow, TraceRead, VmTrace, each_within, extent,
 };
+pub use one_device::OneDevice;
 pub use open::Open;
+pub use paced::{Pacing, ReplaySource, paced};
 pub use random::RandomClosed;

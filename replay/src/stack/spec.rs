@@ -10,6 +10,7 @@ use std::fmt;
 use std::path::Path;
 
 use drive_models::DriveModel;
+use schedulers::Registry;
 use serde::Deserialize;
 use toml::Spanned;
 use traces::results::{Fairness, LayerFigures, StackFigures};
@@ -169,6 +170,7 @@ impl LayerSpec {
         scheduler: &str,
         given: Vec<(String, String)>,
         others: &[LayerSpec],
+        known: &Registry,
     ) -> Result<LayerSpec, (Blame, String)> {
         let named = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
         if name.is_empty() || !name.chars().all(named) {
@@ -181,7 +183,7 @@ impl LayerSpec {
         let of_scheduler = |error: SpecError| (Blame::Scheduler, format!("layer {name}: {error}"));
         let scheduler: Spec = scheduler.parse().map_err(of_scheduler)?;
         // Built once here, so that a wrong name or tunable is said before anything is read.
-        schedulers::build(&scheduler).map_err(of_scheduler)?;
+        known.build(&scheduler).map_err(of_scheduler)?;
         let mut spec = Spec { name: format!("layer {name}"), given: Vec::new() };
         for (index, setting) in given.iter().enumerate() {
             let wrong = |problem: String| (Blame::Setting(index), problem);
@@ -254,15 +256,24 @@ impl StackSpec {
     /// # Errors
     /// The error in the description, and its position.
     pub fn of(text: &str) -> Result<StackSpec, StackError> {
+        StackSpec::of_among(text, &Registry::builtin())
+    }
+
+    /// As [`StackSpec::of`], with schedulers among these.
+    ///
+    /// # Errors
+    /// As [`StackSpec::of`].
+    pub fn of_among(text: &str, known: &Registry) -> Result<StackSpec, StackError> {
         if StackSpec::is_file(text) {
             let file = traces::read_text(Path::new(text));
             return StackSpec::from_toml(
                 text,
                 &file.map_err(|error| StackError::File { path: text.to_owned(), error })?,
+                known,
             );
         }
         if text.contains('=') {
-            return StackSpec::from_line(text, text);
+            return StackSpec::from_line(text, text, known);
         }
         let Some(preset) = PRESETS.iter().find(|preset| preset.name == text) else {
             let near = nearest(text, PRESETS.iter().map(|preset| preset.name));
@@ -281,14 +292,14 @@ impl StackSpec {
     /// # Errors
     /// None for the stacks in the table; a test checks that.
     pub fn shipped(preset: &Preset) -> Result<StackSpec, StackError> {
-        StackSpec::from_line(preset.name, preset.line)
+        StackSpec::from_line(preset.name, preset.line, &Registry::builtin())
     }
 
-    /// Reads a line.
+    /// Reads a line, with schedulers among these.
     ///
     /// # Errors
     /// The first layer that is invalid.
-    pub fn from_line(name: &str, line: &str) -> Result<StackSpec, StackError> {
+    pub fn from_line(name: &str, line: &str, known: &Registry) -> Result<StackSpec, StackError> {
         let fail = |problem: String| refused(name, None, problem);
         let mut layers = Vec::new();
         for text in line.split('/') {
@@ -304,16 +315,17 @@ impl StackSpec {
                     .ok_or_else(|| fail(format!("layer {layer}: `{setting}` is not of the form setting=value")))?;
                 given.push((key.to_owned(), value.to_owned()));
             }
-            layers.push(LayerSpec::new(layer, scheduler, given, &layers).map_err(|(_, problem)| fail(problem))?);
+            layers.push(LayerSpec::new(layer, scheduler, given, &layers, known).map_err(|(_, problem)| fail(problem))?);
         }
         Ok(StackSpec { name: name.to_owned(), layers })
     }
 
     /// Reads a file's text: an array of tables `[[layer]]`, each with `name`, `scheduler` and a table `settings`.
+    /// Its schedulers are among `known`.
     ///
     /// # Errors
     /// The first error, with its line.
-    pub fn from_toml(name: &str, text: &str) -> Result<StackSpec, StackError> {
+    pub fn from_toml(name: &str, text: &str, known: &Registry) -> Result<StackSpec, StackError> {
         let fail = |offset: Option<usize>, problem: String| {
             refused(name, offset.map(|offset| described::line_of(text, offset)), problem)
         };
@@ -323,7 +335,7 @@ impl StackSpec {
         for layer in file.layer {
             let LayerText { name, scheduler, settings } = layer.into_inner();
             let given = settings.iter().map(|(key, value)| (key.get_ref().clone(), value.get_ref().to_string()));
-            let layer = LayerSpec::new(name.get_ref(), scheduler.get_ref(), given.collect(), &layers);
+            let layer = LayerSpec::new(name.get_ref(), scheduler.get_ref(), given.collect(), &layers, known);
             layers.push(layer.map_err(|(blame, problem)| {
                 let place = match blame {
                     Blame::Name => Some(name.span()),
@@ -360,8 +372,24 @@ impl StackSpec {
     ///
     /// # Panics
     /// If there is no such layer.
-    pub fn with_scheduler(mut self, layer: usize, scheduler: &Spec) -> Result<StackSpec, SpecError> {
-        schedulers::build(scheduler)?;
+    pub fn with_scheduler(self, layer: usize, scheduler: &Spec) -> Result<StackSpec, SpecError> {
+        self.with_scheduler_among(layer, scheduler, &Registry::builtin())
+    }
+
+    /// As [`StackSpec::with_scheduler`], with a scheduler among these.
+    ///
+    /// # Errors
+    /// As [`StackSpec::with_scheduler`].
+    ///
+    /// # Panics
+    /// If there is no such layer.
+    pub fn with_scheduler_among(
+        mut self,
+        layer: usize,
+        scheduler: &Spec,
+        known: &Registry,
+    ) -> Result<StackSpec, SpecError> {
+        known.build(scheduler)?;
         self.layers[layer].scheduler = scheduler.clone();
         Ok(self)
     }
@@ -396,9 +424,17 @@ impl StackSpec {
     /// # Panics
     /// If the scheduler of a layer was set without a check.
     pub fn build(&self, drive: Box<dyn DriveModel>) -> Stack {
+        self.build_among(drive, &Registry::builtin())
+    }
+
+    /// As [`StackSpec::build`], with schedulers among these.
+    ///
+    /// # Panics
+    /// As [`StackSpec::build`]; if a scheduler is not among these.
+    pub fn build_among(&self, drive: Box<dyn DriveModel>, known: &Registry) -> Stack {
         let layer = |(index, spec): (usize, &LayerSpec)| {
-            let scheduler = spec.scheduler.clone();
-            let build = move || schedulers::build(&scheduler).expect("checked when it was described").scheduler;
+            let (scheduler, known) = (spec.scheduler.clone(), known.clone());
+            let build = move || known.build(&scheduler).expect("checked when it was described").scheduler;
             Layer::new(Box::new(build), spec.config(index == 0 && self.layers.len() > 1))
         };
         Stack::new(self.layers.iter().enumerate().map(layer).collect(), drive)

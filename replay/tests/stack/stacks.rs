@@ -1,6 +1,7 @@
 //! Descriptions of stacks: the accepted forms, the refused forms and their messages.
 
 use iocast_replay::stack::{LAYER_SETTINGS, PRESETS, StackSpec};
+use schedulers::Registry;
 use traces::{Lba, Operation, Request, Sectors, StreamId, Timestamp};
 
 use crate::support::{drives, replay_in, requests_of};
@@ -10,7 +11,7 @@ fn refusal(text: &str) -> String {
 }
 
 fn toml_refusal(text: &str) -> String {
-    StackSpec::from_toml("my.toml", text).unwrap_err().to_string()
+    StackSpec::from_toml("my.toml", text, &Registry::builtin()).unwrap_err().to_string()
 }
 
 #[test]
@@ -50,7 +51,8 @@ fn line_and_file_with_equal_content_give_equal_stacks() {
         delay_up = "200us"
         per_vm = false
     "#;
-    let (line, file) = (StackSpec::of(line).unwrap(), StackSpec::from_toml("my.toml", file).unwrap());
+    let (line, file) =
+        (StackSpec::of(line).unwrap(), StackSpec::from_toml("my.toml", file, &Registry::builtin()).unwrap());
     assert_eq!(line.layers.len(), 3);
     for (one, other) in line.layers.iter().zip(&file.layers) {
         assert_eq!((&one.name, &one.scheduler, &one.settings), (&other.name, &other.scheduler, &other.settings));

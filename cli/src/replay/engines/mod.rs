@@ -16,12 +16,12 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Result, bail, ensure};
 use capture::block::{BlockDevice, completed_ios};
+use replay::sources::Pacing;
 use traces::origin::without_folders;
 use traces::results::SCHEMA_VERSION;
 use traces::results::engines::{EngineComparison, EngineFigures};
 
 use super::{Plan, Survey};
-use crate::arguments::Pacing;
 use crate::error::{Interrupted, UsageError};
 use crate::needs;
 use crate::output;

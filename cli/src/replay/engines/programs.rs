@@ -10,14 +10,14 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, anyhow};
 use capture::scratch::Scratch;
-use replay::sources::TraceRead;
+use replay::sources::{Pacing, TraceRead};
 use rustix::process::{Pid, Signal, kill_process_group};
 use traces::formats::replayer::{Replay as ReplayOf, quoted};
 use traces::formats::{Format, btreplay, csv, fio_iolog};
 use traces::trace::{AddressSpace, Layer, WriteOptions};
 use traces::{Nanos, Operation, Timestamp, TraceMeta};
 
-use crate::arguments::{Pacing, Replay};
+use crate::arguments::Replay;
 use crate::needs::{Use, uses};
 use crate::replay::{Plan, Survey};
 

@@ -6,7 +6,8 @@ mod tables;
 use anyhow::{Context, Result, bail};
 use drive_models::calibration::{FITS, FitError, FitEvidence, ReadsError, TraceReads, dependence};
 use drive_models::{BuiltDrive, Profile, build_profile};
-use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
+use replay::rotational::set_for;
+use replay::sources::{AddressMap, Closed, MergedTraces, OneDevice, TimeWindow, VmTrace};
 use replay::{Engine, Limits, Stage};
 use traces::input::is_reopenable;
 use traces::origin::without_folders;
@@ -17,10 +18,8 @@ use traces::{Operation, Sectors, StreamId, TraceReader, formats};
 
 use crate::arguments::ValidateClosed;
 use crate::error::UsageError;
-use crate::one_device::OneDevice;
 use crate::output::{print, print_json};
 use crate::output_format::OutputFormat;
-use crate::scheduling::set_for;
 use measure::{Measured, Recorded, Replayed};
 
 /// The value of --drive that asks for a drive fitted to the trace itself.

@@ -4,13 +4,15 @@ use std::ops::Range;
 
 use traces::Sectors;
 
-use crate::error::UsageError;
+use super::PlanError;
 
 /// A guest's disk, with its place and size if they are given.
 pub struct Disk {
     /// The guest's name.
     pub name: String,
+    /// Where it begins on the drive.
     pub place: Option<Sectors>,
+    /// Its size.
     pub capacity: Option<Sectors>,
 }
 
@@ -27,7 +29,7 @@ const GREATEST: u64 = (u32::MAX as u64) * LEAST;
 ///
 /// # Errors
 /// Disks that overlap, reach beyond the drive or find no gap.
-pub fn lay_out(disks: &[Disk], capacity: Sectors) -> Result<Vec<Range<u64>>, UsageError> {
+pub fn lay_out(disks: &[Disk], capacity: Sectors) -> Result<Vec<Range<u64>>, PlanError> {
     let drive = capacity.count();
     let share = aligned(drive / disks.len().max(1) as u64);
     let mut ranges: Vec<Option<Range<u64>>> = disks.iter().map(|disk| placed(disk, disks, share, drive)).collect();
@@ -36,7 +38,7 @@ pub fn lay_out(disks: &[Disk], capacity: Sectors) -> Result<Vec<Range<u64>>, Usa
             check(disk, range, drive)?;
             let other = (0..index).find(|&other| ranges[other].as_ref().is_some_and(|other| overlap(other, range)));
             if let Some(other) = other {
-                return Err(UsageError(format!(
+                return Err(PlanError(format!(
                     "the disks of guests {} and {} overlap on the drive; give one another place (@PLACE) or make \
                      them smaller (--guest-capacity)",
                     disks[other].name, disk.name
@@ -51,7 +53,7 @@ pub fn lay_out(disks: &[Disk], capacity: Sectors) -> Result<Vec<Range<u64>>, Usa
         let length = disk.capacity.map_or(part, Sectors::count);
         let gap = gaps(&ranges, drive).into_iter().find(|gap| gap.end - gap.start >= length.max(LEAST));
         let Some(gap) = gap else {
-            return Err(UsageError(format!(
+            return Err(PlanError(format!(
                 "the drive of {drive} sectors has no gap for the disk of guest {}, {length} sectors; choose a larger \
                  drive or smaller disks (--guest-capacity)",
                 disk.name
@@ -73,10 +75,10 @@ fn placed(disk: &Disk, all: &[Disk], share: u64, drive: u64) -> Option<Range<u64
     Some(start..start.saturating_add(length))
 }
 
-fn check(disk: &Disk, range: &Range<u64>, drive: u64) -> Result<(), UsageError> {
+fn check(disk: &Disk, range: &Range<u64>, drive: u64) -> Result<(), PlanError> {
     let name = &disk.name;
     if range.end > drive || range.start >= drive {
-        return Err(UsageError(format!(
+        return Err(PlanError(format!(
             "the disk of guest {name}, sectors {} to {}, reaches beyond the drive's {drive}; choose a larger drive, \
              another place or a smaller disk",
             range.start, range.end
@@ -84,7 +86,7 @@ fn check(disk: &Disk, range: &Range<u64>, drive: u64) -> Result<(), UsageError> 
     }
     if !(LEAST..=GREATEST).contains(&(range.end - range.start)) {
         let sectors = range.end - range.start;
-        return Err(UsageError(format!(
+        return Err(PlanError(format!(
             "the disk of guest {name} has {sectors} sectors; a disk has at least 4 KiB and less than 16 TiB \
              (--guest-capacity)"
         )));

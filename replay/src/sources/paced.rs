@@ -1,12 +1,53 @@
 //! The source of one replay that can be reported on: traces in one of four pacings.
 
-use replay::Source;
-use replay::sources::closed::BUFFERED_MAX;
-use replay::sources::{Asap, Closed, MergedTraces, Open, TraceRead};
+use std::str::FromStr;
 
-use crate::arguments::Pacing;
+use traces::quantity::Fraction;
 
-/// A source that a command can replay and report on.
+use super::closed::BUFFERED_MAX;
+use super::{Asap, Closed, MergedTraces, Open, TraceRead};
+use crate::source::Source;
+
+/// When the requests of traces arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Pacing {
+    /// At the recorded times.
+    Recorded,
+    /// At the recorded times, multiplied.
+    Scaled(Fraction),
+    /// As fast as possible, with this number outstanding.
+    Asap(u32),
+    /// Each stream after its completions and then its recorded think times.
+    Closed,
+}
+
+/// Why a text names no pacing.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct PacingError(String);
+
+/// Outstanding requests of `asap` without a number.
+const ASAP_OUTSTANDING: u32 = 32;
+
+impl FromStr for Pacing {
+    type Err = PacingError;
+
+    fn from_str(text: &str) -> Result<Pacing, PacingError> {
+        let unknown = || PacingError("expected recorded, scaled=F, asap, asap=N or closed".to_owned());
+        match text.split_once('=') {
+            None if text == "recorded" => Ok(Pacing::Recorded),
+            None if text == "closed" => Ok(Pacing::Closed),
+            None if text == "asap" => Ok(Pacing::Asap(ASAP_OUTSTANDING)),
+            Some(("asap", n)) => n.parse().ok().filter(|&n| n > 0).map(Pacing::Asap).ok_or_else(unknown),
+            Some(("scaled", factor)) => {
+                factor.parse().map(Pacing::Scaled).map_err(|error| PacingError(format!("{error}")))
+            }
+            _ => Err(unknown()),
+        }
+    }
+}
+
+/// A source that can be replayed and reported on.
 pub trait ReplaySource: Source {
     /// The traces that are replayed, if any are.
     fn traces(&self) -> Option<&MergedTraces>;
@@ -16,7 +57,7 @@ pub trait ReplaySource: Source {
         self.traces().map(MergedTraces::read).unwrap_or_default()
     }
 
-    /// Notes for the reader of the figures. `held_back`: whether `--max-queue` held arrivals back.
+    /// Notes for the reader of the figures. `held_back`: whether the bound on outstanding arrivals held some back.
     fn notes(&self, _held_back: bool) -> Vec<String> {
         Vec::new()
     }

@@ -18,6 +18,7 @@ pub struct OneDevice {
 }
 
 impl OneDevice {
+    /// Passes on the records of the trace at `path`.
     pub fn new(path: &Path, reader: Box<dyn TraceReader>) -> OneDevice {
         OneDevice { path: path.to_owned(), reader, device: None }
     }

@@ -1,0 +1,1 @@
+../../../examples/my-scheduler/src/lib.rs
