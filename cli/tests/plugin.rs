@@ -6,7 +6,7 @@ mod program;
 
 use std::path::PathBuf;
 
-use plugins::{compiled, crashed, faulty};
+use plugins::{compiled, compiled_rust, crashed, faulty};
 use program::{failure, json, sample, stdout};
 
 fn compared(schedulers: &str, more: &[&str]) -> serde_json::Value {
@@ -41,6 +41,23 @@ fn scheduler_in_c_has_the_figures_of_its_rule_and_counts_its_rules() {
     assert!(code == 2 && said.contains("no tunable `max_wai`; did you mean max_wait?"), "{said}");
     let listed = stdout(&["list", "schedulers", &nearest]);
     assert!(listed.contains("max_wait") && listed.contains("500ms") && listed.contains("nearest read"), "{listed}");
+}
+
+#[test]
+fn scheduler_in_rust_has_the_figures_of_the_same_rule_in_c() {
+    let folder = tempfile::tempdir().unwrap();
+    let in_c = compiled(&folder, "libnearest.so", "examples/c-scheduler/nearest.c", &[]);
+    let in_rust = compiled_rust(&folder, "librust.so", "examples/rust-scheduler/nearest.rs");
+    for tunable in ["", ":max_wait=20ms"] {
+        let runs = compared(&format!("{in_c}{tunable},{in_rust}{tunable}"), &[]);
+        let [c, rust] = [0, 1].map(|run| {
+            let mut run = runs["runs"][run].clone();
+            run.as_object_mut().unwrap().remove("scheduler");
+            run
+        });
+        assert!(c["read"]["requests"].as_u64().unwrap() > 100, "{c}");
+        assert_eq!(c, rust);
+    }
 }
 
 #[test]

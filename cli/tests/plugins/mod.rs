@@ -20,6 +20,16 @@ pub fn compiled(folder: &TempDir, name: &str, source: &str, defined: &[(&str, &s
     format!("plugin:{}", into.display())
 }
 
+/// Compiles a library in Rust as its header says.
+pub fn compiled_rust(folder: &TempDir, name: &str, source: &str) -> String {
+    let into = folder.path().join(name);
+    let mut compiler = Command::new("rustc");
+    compiler.args(["--edition", "2024", "--crate-type", "cdylib", "-O", "-C", "panic=abort", "-D", "warnings", "-o"]);
+    let built = compiler.arg(&into).arg(Path::new(ROOT).join(source)).status();
+    assert!(built.expect("rustc is there, as cargo is").success());
+    format!("plugin:{}", into.display())
+}
+
 /// The faulty scheduler with these parts of its description replaced.
 pub fn faulty(folder: &TempDir, name: &str, other: &[(&str, &str)]) -> String {
     let usual = [
