@@ -113,7 +113,7 @@ impl Line<'_> {
             "Mean absolute relative errors" => matches!(column, 2 | 4) && !self.cells[0].contains(", measured, "),
             "Other bars" => matches!(column, 1 | 4) && !self.cells[0].starts_with("formula test"),
             ranks if ranks.starts_with("Ranks, ") => column >= 2,
-            "What the paper says in words" => column >= 2,
+            words if words.starts_with("What the paper says in words") => column >= 2,
             table if table.contains(", measured, ") || column == 0 => false,
             errors if errors.contains(" errors, replayed, ") => true,
             table => {

@@ -9,6 +9,7 @@ use crate::output::Table;
 fn verdict(word: &str, evidence: Evidence) -> String {
     match evidence {
         Evidence::Forecast => word.to_owned(),
+        Evidence::Seen => format!("{word} (seen)"),
         Evidence::ChosenOn => format!("{word} (chosen on)"),
         Evidence::Fitted => format!("{word} (fitted)"),
     }
@@ -17,6 +18,16 @@ fn verdict(word: &str, evidence: Evidence) -> String {
 /// The word for a bar.
 fn reached(reached: bool) -> &'static str {
     if reached { "reached" } else { "missed" }
+}
+
+/// The verdict on a bar. Of a number that was only seen, the limits are what was set afterwards.
+fn judged(bar: &Bar) -> String {
+    let word = reached(bar.reached);
+    let word = match bar.evidence {
+        Evidence::Seen => format!("{word} (limit set after it was seen)"),
+        evidence => verdict(word, evidence),
+    };
+    if bar.is_close() { format!("{word}, but its interval passes the limit") } else { word }
 }
 
 /// The mean errors of groups of cells.
@@ -45,7 +56,7 @@ pub fn bars(bars: &[Bar]) -> Table {
             ours,
             bound(bar.at_least),
             bound(bar.at_most),
-            verdict(reached(bar.reached), bar.evidence),
+            judged(bar),
         ]
     };
     Table {
@@ -92,7 +103,7 @@ pub fn claims(claims: &[Claim]) -> Table {
         vec![claim.place.clone(), claim.says.clone(), claim.ours.clone(), verdict(word(claim.verdict), claim.evidence)]
     };
     Table {
-        title: "What the paper says in words".to_owned(),
+        title: "What the paper says in words (in part: in at least half of the cases; fewer contradict it)".to_owned(),
         header: ["place", "the paper", "ours", ""].map(str::to_owned).to_vec(),
         rows: claims.iter().map(row).collect(),
         text_columns: 4,
