@@ -104,6 +104,8 @@ impl Line<'_> {
             "" => {
                 let from_seeds = [
                     "- What each part of CATS changes",
+                    "- By variance, the least first,",
+                    "- Alone, the web server writes",
                     "- Equation (6) on the writes of replayed VMs",
                     "- Weights that were searched",
                     "- f can express",

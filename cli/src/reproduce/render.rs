@@ -304,7 +304,8 @@ mod tests {
         assert_eq!(line("│ recall of it "), "│ recall of it ┆ 0.99 ┆ 0.97 ┆ - ┆ reached │");
         assert_eq!(line("│ slowest read"), "│ slowest read, ms ┆ 1001.00 ┆ - ┆ 1000.00 ┆ missed │");
         assert!(
-            line("│ gain, %").ends_with("29.00 ┆ reached (limit set after it was seen), but its interval passes the limit │")
+            line("│ gain, %")
+                .ends_with("29.00 ┆ reached (limit set after it was seen), but its interval passes the limit │")
         );
         assert!(
             line("Table 2, virtual, mean response")

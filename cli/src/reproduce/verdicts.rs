@@ -51,13 +51,7 @@ pub fn bars(bars: &[Bar]) -> Table {
     let bound = |bound: Option<f64>| bound.map_or_else(|| "-".to_owned(), |bound| format!("{bound:.2}"));
     let row = |bar: &Bar| {
         let ours = format!("{:.2}", bar.ours);
-        vec![
-            bar.what.clone(),
-            ours,
-            bound(bar.at_least),
-            bound(bar.at_most),
-            judged(bar),
-        ]
+        vec![bar.what.clone(), ours, bound(bar.at_least), bound(bar.at_most), judged(bar)]
     };
     Table {
         title: "Other bars".to_owned(),

@@ -314,7 +314,8 @@ pub(super) fn statements(Formula { misprints, not_to_the_digit, .. }: Formula) -
 /// The mean of the six printed write response times, in ms, and the mean errors on them in per cent: of that mean as a
 /// constant, and of the printed predictions.
 fn on_its_own_writes() -> ([f64; 2], f64) {
-    let writes = || PRINTED.iter().flat_map(|pair| [0, 1].map(|vm| (pair.response[vm][1], pair.predicted_response[vm][1])));
+    let writes =
+        || PRINTED.iter().flat_map(|pair| [0, 1].map(|vm| (pair.response[vm][1], pair.predicted_response[vm][1])));
     let mean = |values: &dyn Fn((f64, f64)) -> f64| writes().map(values).sum::<f64>() / writes().count() as f64;
     let constant = mean(&|(measured, _)| measured);
     let of_constant = mean(&|(measured, _)| (constant - measured).abs() / measured * 100.0);

@@ -91,7 +91,8 @@ fn alternative(name: &str, value: &str, runs: &[Run], records: &[Record]) -> Opt
     let (cells, mut errors) = own::tables(Source::Replayed, runs).ok()?;
     errors.retain(|error| error.group.ends_with(own::ENVIRONMENT));
     let claims = claims(runs, &Queues::of(records), &cells);
-    let claims_hold = Claim::count(&claims.into_iter().filter(|claim| claim.place != queues::INPUT).collect::<Vec<_>>());
+    let claims_hold =
+        Claim::count(&claims.into_iter().filter(|claim| claim.place != queues::INPUT).collect::<Vec<_>>());
     Some(Alternative { name: name.to_owned(), value: value.to_owned(), errors, pairs_right: [0, 0], claims_hold })
 }
 

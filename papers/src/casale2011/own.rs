@@ -398,7 +398,10 @@ mod tests {
         let vm = |found: f64| IsolationProfile { reads: of(found), writes: of(0.1), ..IsolationProfile::default() };
         let run = Run { alone: [0.5, 0.2, 0.1].map(vm).to_vec(), together: Vec::new() };
         let claim = correlated_alone(&[run.clone(), run]);
-        assert_eq!(claim.ours, "from one request to the next file R 0.50, file W 0.10, mail R 0.20, mail W 0.10, web R 0.10, web W 0.10");
+        assert_eq!(
+            claim.ours,
+            "from one request to the next file R 0.50, file W 0.10, mail R 0.20, mail W 0.10, web R 0.10, web W 0.10"
+        );
         assert_eq!(claim.verdict, Verdict::Contradicts);
     }
 }
