@@ -113,7 +113,9 @@ impl Line<'_> {
                 from_seeds.iter().any(|start| all.starts_with(start) && one.starts_with(start))
             }
             "Mean absolute relative errors" => matches!(column, 2 | 4) && !self.cells[0].contains(", measured, "),
-            "Other bars" => matches!(column, 1 | 4) && !self.cells[0].starts_with("formula test"),
+            bars if bars.starts_with("Other bars") => {
+                matches!(column, 1 | 4) && !self.cells[0].starts_with("formula test")
+            }
             ranks if ranks.starts_with("Ranks, ") => column >= 2,
             words if words.starts_with("What the paper says in words") => column >= 2,
             table if table.contains(", measured, ") || column == 0 => false,

@@ -20,14 +20,14 @@ fn reached(reached: bool) -> &'static str {
     if reached { "reached" } else { "missed" }
 }
 
-/// The verdict on a bar. Of a number that was only seen, the limits are what was set afterwards.
+/// The verdict on a bar, marked if a limit lies inside the interval of its number. Of a number that was only seen, the
+/// limits are what was set afterwards.
 fn judged(bar: &Bar) -> String {
-    let word = reached(bar.reached);
-    let word = match bar.evidence {
-        Evidence::Seen => format!("{word} (limit set after it was seen)"),
-        evidence => verdict(word, evidence),
-    };
-    if bar.is_close() { format!("{word}, but its interval passes the limit") } else { word }
+    let word = format!("{}{}", reached(bar.reached), if bar.is_close() { "~" } else { "" });
+    match bar.evidence {
+        Evidence::Seen => format!("{word} (limit set later)"),
+        evidence => verdict(&word, evidence),
+    }
 }
 
 /// The mean errors of groups of cells.
@@ -54,7 +54,7 @@ pub fn bars(bars: &[Bar]) -> Table {
         vec![bar.what.clone(), ours, bound(bar.at_least), bound(bar.at_most), judged(bar)]
     };
     Table {
-        title: "Other bars".to_owned(),
+        title: "Other bars; ~ if the confidence interval passes a limit".to_owned(),
         header: ["value", "ours", "at least", "at most", ""].map(str::to_owned).to_vec(),
         rows: bars.iter().map(row).collect(),
         text_columns: 1,

@@ -135,7 +135,7 @@ pub fn orders_of_variances(cells: &[Cell]) -> String {
                 all += 1;
                 if paper != ours {
                     otherwise.push(format!(
-                        "Table {number}, {word}, {}: {} in the paper, {} here",
+                        "Table {number}, {word}, {} (paper: {}; ours: {})",
                         row.name,
                         paper.join(", "),
                         ours.join(", ")
@@ -144,9 +144,9 @@ pub fn orders_of_variances(cells: &[Cell]) -> String {
             }
         }
     }
-    let but = if otherwise.is_empty() { String::new() } else { format!(", but for {}", otherwise.join("; ")) };
+    let but = if otherwise.is_empty() { String::new() } else { format!(" Otherwise in {}.", otherwise.join("; ")) };
     format!(
-        "By variance, the least first, the schedulers have the paper's order in {} of {all} rows{but}.",
+        "By variance, the least first, the schedulers have the paper's order in {} of {all} rows.{but}",
         all - otherwise.len()
     )
 }
