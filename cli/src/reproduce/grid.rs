@@ -97,6 +97,7 @@ pub fn error(cell: &Cell) -> String {
     let star = if cell.counts { "" } else { "*" };
     let evidence = match cell.evidence {
         Evidence::Forecast => "",
+        Evidence::Seen => " s",
         Evidence::ChosenOn => " c",
         Evidence::Fitted => " f",
     };

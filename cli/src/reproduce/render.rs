@@ -71,6 +71,7 @@ fn intro(reproduced: &Reproduced, width: usize) -> String {
 fn legend(cells: &[Cell]) -> String {
     let marked = |evidence: Evidence| cells.iter().any(|cell| cell.paper.is_some() && cell.evidence == evidence);
     let marks = [
+        (marked(Evidence::Seen), "; s: this number had been seen when details were chosen by others"),
         (marked(Evidence::ChosenOn), "; c: details were chosen so that this number comes near"),
         (marked(Evidence::Fitted), "; f: the model was changed after this number had been seen"),
         (cells.iter().any(|cell| !cell.counts), "; * does not count in the mean errors"),
@@ -136,6 +137,7 @@ fn choices(reproduction: &Reproduction) -> Table {
     let rows = reproduction.choices.iter();
     let by = |evidence: Evidence| match evidence {
         Evidence::Forecast => "no number",
+        Evidence::Seen => "no number, but results had been seen",
         Evidence::ChosenOn => "numbers marked c",
         Evidence::Fitted => "numbers marked f, once they were seen",
     };
@@ -240,6 +242,7 @@ mod tests {
             bars: vec![
                 Bar::new("recall of it", 0.987, Some(0.97), None, Evidence::Forecast),
                 Bar::new("slowest read, ms", 1001.0, None, Some(1000.0), Evidence::Forecast),
+                Bar::new("gain, %", 27.9, None, Some(29.0), Evidence::Seen).within(Some([26.6, 29.2])),
             ],
             ranks: vec![Rank {
                 what: "Table 2, virtual, mean response".to_owned(),
@@ -300,6 +303,8 @@ mod tests {
         assert_eq!(line("Tables 2 and 3, real "), "│ Tables 2 and 3, real ┆ 9 ┆ 13.0 % ┆ - ┆ - │");
         assert_eq!(line("│ recall of it "), "│ recall of it ┆ 0.99 ┆ 0.97 ┆ - ┆ reached │");
         assert_eq!(line("│ slowest read"), "│ slowest read, ms ┆ 1001.00 ┆ - ┆ 1000.00 ┆ missed │");
+        assert_eq!(line("│ gain, %"), "│ gain, % ┆ 27.90 ┆ - ┆ 29.00 ┆ reached~ (limit set later) │");
+        assert!(text.contains("Other bars; ~ if the confidence interval passes a limit"), "{text}");
         assert!(
             line("Table 2, virtual, mean response")
                 .ends_with("┆ deadline, cats ┆ cats, deadline ┆ deadline before cats~: 1 of 10 │")
@@ -312,7 +317,9 @@ mod tests {
 
         let mut fitted = reproduced();
         fitted.reproduction.cells[0].evidence = Evidence::Fitted;
+        fitted.reproduction.cells[1].evidence = Evidence::Seen;
         let text = render(&fitted, OutputFormat::Markdown, 160);
+        assert!(text.contains("(+13.2 % s)") && text.contains("; s: this number had been seen"), "{text}");
         assert!(text.contains("(+13.2 % f)") && !text.contains("% c)"), "{text}");
         assert!(
             text.contains("; f: the model was changed after this number had been seen.") && !text.contains("; c: ")

@@ -9,6 +9,7 @@ use crate::output::Table;
 fn verdict(word: &str, evidence: Evidence) -> String {
     match evidence {
         Evidence::Forecast => word.to_owned(),
+        Evidence::Seen => format!("{word} (seen)"),
         Evidence::ChosenOn => format!("{word} (chosen on)"),
         Evidence::Fitted => format!("{word} (fitted)"),
     }
@@ -17,6 +18,16 @@ fn verdict(word: &str, evidence: Evidence) -> String {
 /// The word for a bar.
 fn reached(reached: bool) -> &'static str {
     if reached { "reached" } else { "missed" }
+}
+
+/// The verdict on a bar, marked if a limit lies inside the interval of its number. Of a number that was only seen, the
+/// limits are what was set afterwards.
+fn judged(bar: &Bar) -> String {
+    let word = format!("{}{}", reached(bar.reached), if bar.is_close() { "~" } else { "" });
+    match bar.evidence {
+        Evidence::Seen => format!("{word} (limit set later)"),
+        evidence => verdict(&word, evidence),
+    }
 }
 
 /// The mean errors of groups of cells.
@@ -40,16 +51,10 @@ pub fn bars(bars: &[Bar]) -> Table {
     let bound = |bound: Option<f64>| bound.map_or_else(|| "-".to_owned(), |bound| format!("{bound:.2}"));
     let row = |bar: &Bar| {
         let ours = format!("{:.2}", bar.ours);
-        vec![
-            bar.what.clone(),
-            ours,
-            bound(bar.at_least),
-            bound(bar.at_most),
-            verdict(reached(bar.reached), bar.evidence),
-        ]
+        vec![bar.what.clone(), ours, bound(bar.at_least), bound(bar.at_most), judged(bar)]
     };
     Table {
-        title: "Other bars".to_owned(),
+        title: "Other bars; ~ if the confidence interval passes a limit".to_owned(),
         header: ["value", "ours", "at least", "at most", ""].map(str::to_owned).to_vec(),
         rows: bars.iter().map(row).collect(),
         text_columns: 1,
@@ -92,7 +97,7 @@ pub fn claims(claims: &[Claim]) -> Table {
         vec![claim.place.clone(), claim.says.clone(), claim.ours.clone(), verdict(word(claim.verdict), claim.evidence)]
     };
     Table {
-        title: "What the paper says in words".to_owned(),
+        title: "What the paper says in words (in part: in at least half of the cases; fewer contradict it)".to_owned(),
         header: ["place", "the paper", "ours", ""].map(str::to_owned).to_vec(),
         rows: claims.iter().map(row).collect(),
         text_columns: 4,

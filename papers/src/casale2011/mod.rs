@@ -16,7 +16,7 @@ use std::sync::atomic::AtomicU64;
 use crate::{Paper, ReproduceError, rules};
 use traces::Record;
 use traces::results::SCHEMA_VERSION;
-use traces::results::reproduction::{Alternative, Choice, Claim, Evidence, Reproduction, Source};
+use traces::results::reproduction::{Alternative, Cell, Choice, Claim, Evidence, Reproduction, Source};
 use traces::spec::SpecError;
 
 pub use self::own::{PAIRS, Run, VMS};
@@ -55,14 +55,14 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
                 .to_owned(),
         seeds: seeds.to_vec(),
         choices,
-        cells: formula.cells,
+        cells: formula.cells.clone(),
         errors: Vec::new(),
-        bars: formula.bars,
+        bars: formula.bars.clone(),
         ranks: Vec::new(),
         claims: Vec::new(),
         alternatives: Vec::new(),
         figures: Vec::new(),
-        statements: formula::statements(formula.misprints),
+        statements: formula::statements(formula),
     };
     let Replayed { runs, records, rules, traces } = replayed::runs(&Environment::FROZEN, seeds, done)?;
     if alternatives {
@@ -88,9 +88,11 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
 /// The results in another environment: how near its measured figures are, and what holds of its queues. None if its
 /// VMs have no tables.
 fn alternative(name: &str, value: &str, runs: &[Run], records: &[Record]) -> Option<Alternative> {
-    let (_, mut errors) = own::tables(Source::Replayed, runs).ok()?;
+    let (cells, mut errors) = own::tables(Source::Replayed, runs).ok()?;
     errors.retain(|error| error.group.ends_with(own::ENVIRONMENT));
-    let claims_hold = Claim::count(&Queues::of(records).claims(own::word(Source::Replayed), Evidence::ChosenOn));
+    let claims = claims(runs, &Queues::of(records), &cells);
+    let claims_hold =
+        Claim::count(&claims.into_iter().filter(|claim| claim.place != queues::INPUT).collect::<Vec<_>>());
     Some(Alternative { name: name.to_owned(), value: value.to_owned(), errors, pairs_right: [0, 0], claims_hold })
 }
 
@@ -113,20 +115,31 @@ pub fn add_measured(
     add(reproduction, Source::Measured, runs, records)
 }
 
+/// What the paper says of its VMs and of its formulas, and how our replayed VMs stand to it.
+fn claims(runs: &[Run], queues: &Queues, cells: &[Cell]) -> Vec<Claim> {
+    // The replayed environment was chosen so that those about queues hold.
+    let mut claims = queues.claims(own::word(Source::Replayed), Evidence::ChosenOn);
+    claims.push(own::correlated_alone(runs));
+    claims.extend(own::conclusions(cells));
+    claims
+}
+
 fn add(reproduction: &mut Reproduction, source: Source, runs: &[Run], records: &[Record]) -> Result<(), PredictError> {
     let (cells, errors) = own::tables(source, runs)?;
     reproduction.errors.extend(errors);
-    let conclusions = own::conclusions(&cells);
+    let queues = Queues::of(records);
+    // A lab is not the paper's environment.
+    if source == Source::Replayed {
+        let alone = own::rates_alone(runs);
+        reproduction.statements.extend(own::writes_of_web(&alone));
+        reproduction.statements.extend(queues.sizes_of_bursts());
+        reproduction.cells.extend(alone);
+        reproduction.claims.extend(claims(runs, &queues, &cells));
+    }
     if let Some(statement) = own::equation_6_on_writes(source, &cells) {
         reproduction.statements.push(statement);
     }
     reproduction.cells.extend(cells);
-    let queues = Queues::of(records);
     reproduction.figures.extend(queues.figures(own::word(source)));
-    // The replayed environment was chosen so that these hold. A lab is not the paper's environment.
-    if source == Source::Replayed {
-        reproduction.claims.extend(queues.claims(own::word(source), Evidence::ChosenOn));
-        reproduction.claims.extend(conclusions);
-    }
     Ok(())
 }

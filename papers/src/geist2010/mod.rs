@@ -65,6 +65,7 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
     let mut cells = table1::cells()?;
     cells.extend(results::cells(frozen));
     cells.extend(results::cells_of_first_drive(first_drive));
+    cells.extend(results::virtual_against_real(frozen));
     let (first, runs) = (seeds[0], &frozen[0]);
     let prepared = prepared(first, FILES, &Choices::FROZEN)?;
     cells.extend(parts::cells(&parts));
@@ -89,7 +90,10 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
         bars: results::bars(frozen, first_drive),
         ranks: results::ranks(frozen),
         claims: claims::claims(frozen),
-        statements: statements::statements().into_iter().chain([parts::statement(&parts)]).collect(),
+        statements: statements::statements()
+            .into_iter()
+            .chain([throttled::statement(&cells), results::orders_of_variances(&cells), parts::statement(&parts)])
+            .collect(),
         alternatives: others,
         figures: series,
         cells,
@@ -199,7 +203,7 @@ mod tests {
     fn runs_that_choices_share_are_those_they_make_alone() {
         let all: Vec<Choices> = Choices::alternatives().into_iter().map(|(.., choices)| choices).collect();
         let groups = by_image(&all);
-        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<usize>>(), [8, 1, 1, 1, 1, 1]);
+        assert_eq!(groups.iter().map(Vec::len).collect::<Vec<usize>>(), [10, 1, 1, 1, 1, 1]);
         // With fewer files the page cache holds nearly all of them, and few requests reach the drive.
         const FILES: u32 = 40_000;
         let shared = [Choices::FROZEN, Choices { timers: choices::Clock::Disk, ..Choices::FROZEN }];

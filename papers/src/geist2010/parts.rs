@@ -69,6 +69,7 @@ pub fn run(prepared: &Prepared, seed: u64) -> Result<Parts, ReproduceError> {
             processes: load.processes,
             sleep_scale: 1000 * load.sleeps,
             geometry: GEOMETRY,
+            look_ahead: true,
             seed,
             requests: REQUESTS,
         };

@@ -232,6 +232,8 @@ pub struct Setting<'a> {
     pub sleep_scale: u32,
     /// The geometry of the shadow cache whose predictions are counted.
     pub geometry: (usize, u64, u64),
+    /// Whether the next request leaves the scheduler while the drive serves the one before.
+    pub look_ahead: bool,
     /// Seed of the processes.
     pub seed: u64,
     /// The number of requests to capture.
@@ -241,8 +243,9 @@ pub struct Setting<'a> {
 impl<'a> Setting<'a> {
     /// The settings that follow from the inputs of a run, with the paper's number of requests.
     pub fn of(prepared: &'a Prepared, setup: &Setup, direct: bool, seed: u64) -> Setting<'a> {
-        let Setup { sleep_scale, geometry, .. } = *setup;
-        Setting { prepared, direct, processes: PROCESSES, sleep_scale, geometry, seed, requests: REQUESTS }
+        let Setup { sleep_scale, geometry, look_ahead, .. } = *setup;
+        let (processes, requests) = (PROCESSES, REQUESTS);
+        Setting { prepared, direct, processes, sleep_scale, geometry, look_ahead, seed, requests }
     }
 }
 
@@ -254,6 +257,7 @@ pub struct Setup {
     /// Length of sleeps in thousandths of the paper's.
     sleep_scale: u32,
     geometry: (usize, u64, u64),
+    look_ahead: bool,
 }
 
 /// The inputs of a run that follow from the choices, a system and a scheduler.
@@ -267,6 +271,7 @@ pub fn setup(system: System, scheduler: &str, choices: &Choices) -> Result<Setup
         drive: choices.drive(system),
         sleep_scale: if slowed { 1000 / K } else { 1000 },
         geometry: choices.geometry,
+        look_ahead: choices.look_ahead,
     })
 }
 
@@ -304,7 +309,7 @@ impl Parts {
     /// # Errors
     /// An invalid scheduler.
     pub(super) fn new(setting: &Setting, scheduler: &Spec) -> Result<Parts, ReproduceError> {
-        let Setting { prepared, direct, processes, sleep_scale, geometry, seed, requests } = *setting;
+        let Setting { prepared, direct, processes, sleep_scale, geometry, look_ahead, seed, requests } = *setting;
         let scheduler = schedulers::build(scheduler)?.scheduler;
         let settings = ReaderSettings { direct, sleep_scale };
         let reader = |number| {
@@ -321,7 +326,7 @@ impl Parts {
         };
         // One or two requests may be merged into others.
         let until = Until { requests: Some(requests + requests / 10), time: None };
-        let limits = Limits { depth: 1, look_ahead: true, ..Limits::default() };
+        let limits = Limits { depth: 1, look_ahead, ..Limits::default() };
         Ok(Parts {
             source: Guests::new(vec![guest], until),
             stage: Stage::new(scheduler, limits),

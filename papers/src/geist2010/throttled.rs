@@ -42,6 +42,22 @@ fn disk(spec: &str) -> Result<Box<dyn DriveModel>, ReproduceError> {
     Ok(drive_models::build(&spec.parse()?)?.drive)
 }
 
+/// The names of the cells for k and for the requests that come late with it.
+const FOUND: [&str; 2] = ["k found", "late with it"];
+
+/// What the cells say of k, in words.
+pub fn statement(cells: &[Cell]) -> String {
+    let [k, late] = FOUND.map(|row| cells.iter().find(|cell| cell.row == row).map_or(f64::NAN, |cell| cell.ours));
+    let rule = if late > 0.0 {
+        format!(" With {k:.2} still {late:.0} requests come late here. By the paper's rule this k is then too small.")
+    } else {
+        String::new()
+    };
+    format!(
+        "The k that dynamic runs find is that of our virtual disk; the paper's was on a file server and came to {K}.{rule}"
+    )
+}
+
 /// The cells: k, and CATS under each variation beside the scaled simulation with this seed.
 ///
 /// # Errors
@@ -49,7 +65,8 @@ fn disk(spec: &str) -> Result<Box<dyn DriveModel>, ReproduceError> {
 pub fn cells(prepared: &Prepared, seed: u64, scaled: &Runs) -> Result<Vec<Cell>, ReproduceError> {
     let (geometry, requests) = (super::run::GEOMETRY, super::numbers::REQUESTS);
     let processes = super::run::PROCESSES;
-    let setting = Setting { prepared, direct: true, processes, sleep_scale: 1000, geometry, seed, requests };
+    let setting =
+        Setting { prepared, direct: true, processes, sleep_scale: 1000, geometry, look_ahead: true, seed, requests };
     let mut cells = Vec::new();
     let cats = "cats".parse()?;
     let run = |throttle: &mut Throttle<Box<dyn DriveModel>>| run_on(&setting, &cats, throttle);
@@ -57,8 +74,8 @@ pub fn cells(prepared: &Prepared, seed: u64, scaled: &Runs) -> Result<Vec<Cell>,
     let mut add = |row: &str, column: &str, unit: &str, paper, ours: f64| {
         cells.push(cell(["throttle", row, column], unit, paper, &[ours], false));
     };
-    add("k found", "cats", "k", None, found.k.millionths() as f64 / 1e6);
-    add("late with it", "cats", "requests", None, found.report.late as f64);
+    add(FOUND[0], "cats", "k", None, found.k.millionths() as f64 / 1e6);
+    add(FOUND[1], "cats", "requests", None, found.report.late as f64);
     let mut show = |name: &str, scheduler: &str, measured: &Measured| {
         for row in ROWS.iter().filter(|row| row.is_measure) {
             add(row.name, &format!("{scheduler}, {name}"), row.unit, None, (row.ours)(measured));

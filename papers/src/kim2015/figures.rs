@@ -13,7 +13,7 @@ use crate::rules;
 pub const ROWS: [&str; 2] = ["cfq", "BA"];
 
 /// IOzone's phases.
-const PHASES: [&str; 4] = ["write", "rewrite", "read", "reread"];
+pub const PHASES: [&str; 4] = ["write", "rewrite", "read", "reread"];
 
 /// Terasort's phases.
 pub const TASKS: [&str; 3] = ["map", "shuffle", "reduce"];
@@ -194,10 +194,26 @@ pub fn greatest(values: &[f64]) -> f64 {
     values.iter().copied().fold(f64::MIN, f64::max)
 }
 
+/// The gain at a point of the sweep: the mean over the seeds, and half of its confidence interval.
+pub fn fio_gain(outcomes: &Outcomes<'_>, reads: u32) -> (f64, Option<f64>) {
+    mean_and_half_width(&gains(&outcomes.both(Part::Fio(reads), Outcome::megabytes_a_second)))
+}
+
 /// The gain at each point of the sweep, as a mean over the seeds.
 pub fn fio_gains(outcomes: &Outcomes<'_>) -> Vec<f64> {
-    let gain = |&reads: &u32| gains(&outcomes.both(Part::Fio(reads), Outcome::megabytes_a_second));
-    READS.iter().map(|reads| mean_and_half_width(&gain(reads)).0).collect()
+    READS.iter().map(|&reads| fio_gain(outcomes, reads).0).collect()
+}
+
+/// The confidence intervals of the mean gain over the sweep and of the greatest one.
+pub fn fio_intervals(outcomes: &Outcomes<'_>) -> [Option<[f64; 2]>; 2] {
+    let around = |(mean, half): (f64, Option<f64>)| half.map(|half| [mean - half, mean + half]);
+    let of_mixes = READS.map(|reads| gains(&outcomes.both(Part::Fio(reads), Outcome::megabytes_a_second)));
+    let seeds = of_mixes.iter().map(Vec::len).min().unwrap_or(0);
+    let of_seed = |seed: usize| mean(&of_mixes.iter().map(|of_mix| of_mix[seed]).collect::<Vec<f64>>());
+    let means: Vec<f64> = (0..seeds).map(of_seed).collect();
+    let best =
+        READS.map(|reads| fio_gain(outcomes, reads)).into_iter().max_by(|(one, _), (other, _)| one.total_cmp(other));
+    [around(mean_and_half_width(&means)), best.and_then(around)]
 }
 
 fn iozone(outcomes: &Outcomes<'_>, phase: usize) -> [Vec<f64>; 2] {

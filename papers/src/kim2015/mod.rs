@@ -190,7 +190,7 @@ fn reproduce(seeds: &[u64], alternatives: bool, done: &AtomicU64) -> Result<Repr
         claims: claims::claims(&frozen),
         alternatives: others,
         figures: figures::series(&frozen),
-        statements: statements::statements(),
+        statements: statements::statements(&frozen),
         cells,
     })
 }

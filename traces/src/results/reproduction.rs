@@ -49,6 +49,9 @@ pub enum Evidence {
     /// No detail was chosen with a look at the paper's number.
     #[default]
     Forecast,
+    /// Nothing was chosen so that this number comes near, but it had been seen when other details or its limits were
+    /// chosen.
+    Seen,
     /// Details that the paper leaves open were chosen so that this number comes near.
     ChosenOn,
     /// The model was changed after this number had been seen beside the paper's.
@@ -162,6 +165,9 @@ pub struct Bar {
     pub at_most: Option<f64>,
     /// Whether it is.
     pub reached: bool,
+    /// The 95 % confidence interval of a mean over the seeds.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<[f64; 2]>,
     /// How the number stands to the paper's.
     #[serde(default)]
     pub evidence: Evidence,
@@ -171,7 +177,19 @@ impl Bar {
     /// A number and its bounds.
     pub fn new(what: &str, ours: f64, at_least: Option<f64>, at_most: Option<f64>, evidence: Evidence) -> Bar {
         let reached = at_least.is_none_or(|least| ours >= least) && at_most.is_none_or(|most| ours <= most);
-        Bar { what: what.to_owned(), ours, at_least, at_most, reached, evidence }
+        Bar { what: what.to_owned(), ours, at_least, at_most, reached, ci95: None, evidence }
+    }
+
+    /// The same, with the confidence interval of the number.
+    #[must_use]
+    pub fn within(self, ci95: Option<[f64; 2]>) -> Bar {
+        Bar { ci95, ..self }
+    }
+
+    /// Whether a bound lies inside the confidence interval: then other seeds may well give the other verdict.
+    pub fn is_close(&self) -> bool {
+        let inside = |bound: f64| self.ci95.is_some_and(|[low, high]| low < bound && bound < high);
+        self.at_least.is_some_and(inside) || self.at_most.is_some_and(inside)
     }
 }
 
@@ -228,11 +246,11 @@ pub struct Claim {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// It does, in all seeds.
+    /// It does, in all seeds and for all of the values.
     Holds,
-    /// It does in some seeds or for some of the values.
+    /// It does in at least half of the seeds or values.
     HoldsInPart,
-    /// It shows the contrary.
+    /// It does in fewer than half of them, or in none.
     Contradicts,
 }
 
@@ -248,7 +266,7 @@ impl Verdict {
     /// The verdict on a claim that holds in `right` of `all` cases.
     pub fn of(right: usize, all: usize) -> Verdict {
         match right {
-            0 => Verdict::Contradicts,
+            right if right == 0 || 2 * right < all => Verdict::Contradicts,
             right if right == all => Verdict::Holds,
             _ => Verdict::HoldsInPart,
         }
@@ -287,4 +305,29 @@ pub struct Series {
     pub y: String,
     /// The points.
     pub points: Vec<[f64; 2]>,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_the_cases_is_a_part_and_fewer_contradict() {
+        let of = |all: usize| (0..=all).map(|right| Verdict::of(right, all)).collect::<Vec<_>>();
+        use Verdict::{Contradicts, Holds, HoldsInPart};
+        assert_eq!(of(0), [Contradicts]);
+        assert_eq!(of(1), [Contradicts, Holds]);
+        assert_eq!(of(2), [Contradicts, HoldsInPart, Holds]);
+        assert_eq!(of(5), [Contradicts, Contradicts, Contradicts, HoldsInPart, HoldsInPart, Holds]);
+    }
+
+    #[test]
+    fn a_bar_inside_the_interval_is_close() {
+        let bar = |ci95| Bar::new("error, %", 3.59, None, Some(3.8), Evidence::Forecast).within(ci95);
+        assert!(bar(None).reached && !bar(None).is_close());
+        assert!(bar(Some([3.37, 3.81])).reached && bar(Some([3.37, 3.81])).is_close());
+        assert!(!bar(Some([3.4, 3.8])).is_close());
+        let least = Bar::new("share", 0.5, Some(0.54), Some(0.74), Evidence::Forecast).within(Some([0.4, 0.6]));
+        assert!(!least.reached && least.is_close());
+    }
 }
