@@ -1,5 +1,5 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
-.PHONY: demo install uninstall test test-full test-kernel kernel-trees test-shared tools lint unit live doc scenarios \
+.PHONY: demo install uninstall test test-full test-kernel kernel-trees test-shared package tools lint unit live doc scenarios \
   example peers fuzz bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64
 
 # The main job on shipped samples. Needs a Rust toolchain and nothing else.
@@ -42,11 +42,15 @@ test: tools lint unit live doc scenarios example
 # The tests that take minutes each, in an optimised build. A short test of the same rule is in `make test`. Those of
 # AS_ROOT install the program into an empty folder and run every subcommand once, and boot the lab's VMs.
 AS_ROOT := cargo test --profile long --workspace --test installed --test lab --test ublk
-test-full: tools
+test-full: tools kernel-trees
 	cargo test --profile long --workspace --test 'long_*' --test papers
 	$(AS_ROOT) --no-run
 	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing
 	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(AS_ROOT)
+
+# Each package as it would be published. What is packaged is not built again.
+package:
+	cargo package --workspace --no-verify --quiet --allow-dirty
 
 # Our schedulers of Linux against the kernel's own code. Downloads two of Debian's kernel sources, 280 MB, and unpacks
 # what is needed of them into target/kernel. KERNEL_SEQUENCES=3000 makes over ten million decisions of each.
@@ -65,7 +69,7 @@ target/kernel/linux-source-%/Makefile:
 	rm -rf $(@D) && mv $(@D).new $(@D)
 
 # All targets are built from the whole workspace, so that they share one build. A plain `cargo test` leaves out the
-# targets that Cargo.toml marks `test = false`: `live_*`, `long_*`, `installed`, `lab`, `papers` and `shared`.
+# targets that Cargo.toml marks `test = false`: `live_*`, `long_*`, `installed`, `kernel`, `lab`, `papers` and `shared`.
 # They are selected by name.
 TEST := cargo test --workspace
 

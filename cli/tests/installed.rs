@@ -62,7 +62,7 @@ impl Installed {
 
     /// A command of the installed program, with a plain environment and without the checkout.
     fn command(&mut self, subcommand: &str, arguments: &[&str]) -> Command {
-        self.ran.insert(subcommand.to_owned());
+        self.ran.insert(subcommand.replace('-', " "));
         let hidden = r#"mount -t tmpfs none "$0" && exec "$@""#;
         let mut command = Command::new("unshare");
         command.args(["--mount", "sh", "-c", hidden]).arg(checkout()).arg(self.prefix.path().join("bin/iocast"));
@@ -184,6 +184,13 @@ fn forecasts_and_traces(installed: &mut Installed) {
                   completed_ns,error\n";
     installed.write("measured.csv", &format!("{header}{}", one_at_a_time.collect::<String>()));
     installed.runs("validate scheduler", &["cats", "--sequences", "20"], &[]);
+    let tree = Path::new(env!("CARGO_MANIFEST_DIR")).join("../target/kernel/linux-source-6.12");
+    assert!(tree.is_dir(), "{} is not there; `make kernel-trees` unpacks it", tree.display());
+    let copied = Command::new("cp").arg("-r").arg(&tree).arg(installed.folder.path().join("linux")).status();
+    assert!(copied.unwrap().success());
+    let source = "linux/block/mq-deadline.c";
+    installed.runs("kernel-scheduler build", &[source, "--output", "mq.so"], &["mq.so"]);
+    installed.runs("compare", &["web.parquet", "--end", "5s", "--schedulers", "kernel:./mq.so"], &[]);
     let project = ["mine", "--traces", "web.parquet", "--end", "5s"];
     installed.runs("bench init", &project, &["mine/Cargo.toml", "mine/scenarios/web.toml", "mine/traces/web.parquet"]);
     installed.runs("validate drive", &["cheetah-9lp", "measured.csv"], &[]);

@@ -110,19 +110,24 @@ fn mq_deadline_and_kyber_decide_as_the_kernel_does() {
     }
 }
 
+/// The aim is 99.99 %. The bounds are what is reached, so that a rule that is lost turns this red.
 #[test]
-fn bfq_decides_as_the_kernel_does_but_for_one_decision_in_ten_thousand() {
+fn bfq_decides_as_the_kernel_does_but_for_three_decisions_in_a_hundred_thousand() {
     let folder = tempfile::tempdir().unwrap();
     for version in VERSIONS {
         let theirs = built(folder.path(), version, "bfq-iosched.c");
-        let plain = ("", Load { classes: false, merges: false, ..ALL });
-        let classes = ("", Load { merges: false, ..ALL });
-        for (tunable, load) in [plain, classes, ("", ALL), ("rotational=on", ALL), ("low_latency=off", ALL)] {
-            let with = |part: &str, tunable: &str| {
-                if tunable.is_empty() { part.to_owned() } else { format!("{part}:{tunable}") }
-            };
-            let agreement = agreement(&with("bfq", tunable), &with(&theirs, &tunable.replace("=off", "=0")), load);
-            assert!(agreement.percent() >= 99.99, "{:#?}", agreement.differences);
+        let plain = Load { classes: false, merges: false, ..ALL };
+        let classes = Load { merges: false, ..ALL };
+        for (tunable, load, least) in [
+            ("", plain, 99.999),
+            ("", classes, 99.998),
+            ("", ALL, 99.997),
+            (":rotational=on", ALL, 99.995),
+            (":low_latency=off", ALL, 99.997),
+        ] {
+            let their_tunable = tunable.replace("=off", "=0");
+            let agreement = agreement(&format!("bfq{tunable}"), &format!("{theirs}{their_tunable}"), load);
+            assert!(agreement.percent() >= least, "{:#?}", agreement.differences);
         }
     }
 }

@@ -134,7 +134,7 @@ pub fn build(source: &Source) -> Result<Library, BuildError> {
         return Err(BuildError::Lacking { names: lacking });
     }
     let sources: Vec<String> = sources.iter().map(|path| tree.name_of(path)).collect();
-    let version = tree.version.clone();
+    let version = tree.version;
     let described = [
         format!("-DIOCAST_ASKS_ROTATIONAL={}", u8::from(asks_rotational)),
         format!("-DIOCAST_SUMMARY=\"{stem} of Linux {version}, compiled from its source\""),
