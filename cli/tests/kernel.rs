@@ -19,15 +19,19 @@ fn source(file: &str) -> String {
 #[test]
 fn figures_with_the_kernels_code_are_those_of_ours() {
     let folder = tempfile::tempdir().unwrap();
-    for (ours, file) in [("mq-deadline", "mq-deadline.c"), ("kyber", "kyber-iosched.c")] {
+    for (ours, file, pacing) in [
+        ("mq-deadline", "mq-deadline.c", "asap=32"),
+        ("kyber", "kyber-iosched.c", "asap=32"),
+        ("bfq", "bfq-iosched.c", "closed"),
+    ] {
         let library = folder.path().join("library.so").display().to_string();
         let said = stdout(&["kernel-scheduler", "build", &source(file), "-o", &library, "--force"]);
-        assert!(said.contains(&format!("block/{file} of Linux 6.12.")), "{said}");
+        assert!(said.contains(&format!("block/{file}")) && said.contains(" of Linux 6.12."), "{said}");
         assert!(said.contains(&format!("--schedulers kernel:{library}")), "{said}");
         for trace in ["mail.parquet", "file.parquet"] {
             let schedulers = format!("{ours},kernel:{library}");
             let arguments =
-                ["compare", &sample(trace), "--pacing", "asap=32", "--end", "20s", "--schedulers", &schedulers];
+                ["compare", &sample(trace), "--pacing", pacing, "--end", "20s", "--schedulers", &schedulers];
             let runs = json(&[&arguments[..], &["--depth", "4"]].concat());
             let figures = |run: usize| {
                 let mut run = runs["runs"][run].clone();

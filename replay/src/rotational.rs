@@ -1,7 +1,7 @@
 //! What some schedulers ask Linux about a drive: whether it turns (`queue/rotational`).
 
 use drive_models::BuiltDrive;
-use traces::spec::Spec;
+use traces::spec::{Spec, Tunable};
 
 /// The tunable that is set.
 const ROTATIONAL: &str = "rotational";
@@ -23,10 +23,11 @@ pub fn set_all_for(schedulers: Vec<Spec>, drive: &BuiltDrive) -> Vec<Spec> {
     }
 }
 
-/// Whether the scheduler depends on whether the drive turns.
+/// Whether the scheduler asks whether the drive turns, and takes it for an SSD unless it is told.
 pub fn asks_rotation(scheduler: &Spec) -> bool {
     let entry = schedulers::registry::find(&scheduler.name);
-    entry.is_ok_and(|entry| entry.tunables.iter().any(|tunable| tunable.name == ROTATIONAL))
+    let asks = |tunable: &Tunable| tunable.name == ROTATIONAL && tunable.default == "off";
+    entry.is_ok_and(|entry| entry.tunables.iter().any(asks))
 }
 
 /// Whether the spec says whether the drive turns.
