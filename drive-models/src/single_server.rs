@@ -22,6 +22,41 @@ pub struct Service {
 }
 
 /// The service times of such a drive.
+///
+/// ```
+/// use iocast_drives::single_server::{Service, ServiceModel};
+/// use iocast_drives::{AccessCost, Completion, DriveModel, SingleServer};
+/// use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+///
+/// /// Every request takes a millisecond.
+/// struct Steady;
+///
+/// impl AccessCost for Steady {
+///     fn position(&self) -> Lba {
+///         Lba::ZERO
+///     }
+///     fn capacity(&self) -> Sectors {
+///         Sectors::new(1000)
+///     }
+///     fn between(&self, _from: Lba, _to: Lba, _sectors: Sectors) -> Nanos {
+///         Nanos::from_ms(1)
+///     }
+/// }
+///
+/// impl ServiceModel for Steady {
+///     fn serve(&mut self, _started: Timestamp, _request: &Request) -> Service {
+///         Service { time: Nanos::from_ms(1), seek: Sectors::ZERO, hit: false }
+///     }
+/// }
+///
+/// let mut drive = SingleServer::new(Steady);
+/// let read = Request::new(Timestamp::ZERO, Operation::Read, Lba::new(8), Sectors::new(8));
+/// drive.submit(Timestamp::ZERO, RequestId(0), &read);
+/// let end = drive.next_event().expect("a request is in service");
+/// let mut completed: Vec<Completion> = Vec::new();
+/// drive.advance(end, &mut completed);
+/// assert_eq!((completed[0].id, completed[0].finished), (RequestId(0), Timestamp::ZERO + Nanos::from_ms(1)));
+/// ```
 pub trait ServiceModel: AccessCost + Send {
     /// Serves the next request from `started` on, in the state that the request before has left. Times never decrease.
     fn serve(&mut self, started: Timestamp, request: &Request) -> Service;

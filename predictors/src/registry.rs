@@ -22,24 +22,98 @@ pub const PREDICTORS: &[Entry] = &[
     baselines::CONSTANT,
 ];
 
-/// The registry row with this name.
+/// The methods that specs may name: ours, and those of whoever makes it.
 ///
-/// # Errors
-/// [`SpecError::UnknownName`] with the nearest names.
-pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
-    PREDICTORS.iter().find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownName {
-        kind: "predictor",
-        name: name.to_owned(),
-        near: nearest(name, PREDICTORS.iter().map(|entry| entry.name)),
-    })
+/// ```
+/// use iocast_predictors::registry::Registry;
+/// use iocast_predictors::{Consolidation, Entry, Isolated, Method, PredictError, Predictor};
+///
+/// /// Says nothing about anything.
+/// struct Silent;
+///
+/// impl Predictor for Silent {
+///     fn predict(&self, _alone: Isolated<'_>) -> Result<Consolidation, PredictError> {
+///         Ok(Consolidation::default())
+///     }
+/// }
+///
+/// static ENTRY: Entry = Entry {
+///     name: "silent",
+///     summary: "no forecast",
+///     origin: "",
+///     tunables: &[],
+///     needs_traces: false,
+///     baseline: true,
+///     build: |_settings| Ok(Method::Predictor(Box::new(Silent))),
+/// };
+/// let registry = Registry::builtin().with(&ENTRY);
+/// assert!(registry.build(&"silent".parse()?)?.predictor().is_some());
+/// assert!(registry.build(&"casale".parse()?).is_ok());
+/// assert!(registry.find("silend").err().unwrap().to_string().contains("did you mean silent?"));
+/// # Ok::<(), traces::spec::SpecError>(())
+/// ```
+#[derive(Clone)]
+pub struct Registry {
+    entries: Vec<&'static Entry>,
 }
 
-/// Builds the method that `spec` names.
+impl Registry {
+    /// The methods of this crate.
+    pub fn builtin() -> Registry {
+        Registry { entries: PREDICTORS.iter().collect() }
+    }
+
+    /// The same with one more.
+    ///
+    /// # Panics
+    /// If there is a method of this name.
+    #[must_use]
+    pub fn with(mut self, entry: &'static Entry) -> Registry {
+        assert!(self.find(entry.name).is_err(), "there is a predictor named {} already", entry.name);
+        self.entries.push(entry);
+        self
+    }
+
+    /// All rows.
+    pub fn entries(&self) -> &[&'static Entry] {
+        &self.entries
+    }
+
+    /// The row with this name.
+    ///
+    /// # Errors
+    /// [`SpecError::UnknownName`] with the nearest names.
+    pub fn find(&self, name: &str) -> Result<&'static Entry, SpecError> {
+        self.entries.iter().copied().find(|entry| entry.name == name).ok_or_else(|| SpecError::UnknownName {
+            kind: "predictor",
+            name: name.to_owned(),
+            near: nearest(name, self.entries.iter().map(|entry| entry.name)),
+        })
+    }
+
+    /// Builds the method that `spec` names.
+    ///
+    /// # Errors
+    /// An unknown name or tunable with the nearest ones; a value that is not accepted.
+    pub fn build(&self, spec: &Spec) -> Result<Method, SpecError> {
+        self.find(&spec.name)?.build(spec)
+    }
+}
+
+/// As [`Registry::find`], among the methods of this crate.
 ///
 /// # Errors
-/// An unknown name or tunable with the nearest ones; a value that is not accepted.
+/// As [`Registry::find`].
+pub fn find(name: &str) -> Result<&'static Entry, SpecError> {
+    Registry::builtin().find(name)
+}
+
+/// As [`Registry::build`], among the methods of this crate.
+///
+/// # Errors
+/// As [`Registry::build`].
 pub fn build(spec: &Spec) -> Result<Method, SpecError> {
-    find(&spec.name)?.build(spec)
+    Registry::builtin().build(spec)
 }
 
 /// The place in [`PREDICTORS`] of the method that the spec `named` names, and its row. A method that is no row of the

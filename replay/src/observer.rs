@@ -28,6 +28,20 @@ pub struct Served {
 
 /// Receives the events of a replay. An *arrival* is an I/O that the source emits and that completes to it. A *request*
 /// is ordered by the scheduler and served by the drive: one arrival, several merged arrivals, or a part of an arrival.
+///
+/// ```
+/// use iocast_replay::{Observer, Served};
+///
+/// /// The longest way of the head.
+/// #[derive(Default)]
+/// struct LongestSeek(u64);
+///
+/// impl Observer for LongestSeek {
+///     fn served(&mut self, served: &Served) {
+///         self.0 = self.0.max(served.seek.count());
+///     }
+/// }
+/// ```
 pub trait Observer {
     /// A request arrived (Q).
     fn arrived(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}

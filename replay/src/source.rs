@@ -100,6 +100,42 @@ pub enum ReplayError {
 }
 
 /// Decides when each request arrives.
+///
+/// ```
+/// use iocast_replay::metrics::Class;
+/// use iocast_replay::{Engine, Limits, Metrics, Next, ReplayError, Source, Stage};
+/// use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+///
+/// /// So many reads, one each time the one before completes.
+/// struct OneByOne {
+///     left: u64,
+///     next: Option<Timestamp>,
+/// }
+///
+/// impl Source for OneByOne {
+///     fn next(&mut self) -> Result<Next, ReplayError> {
+///         Ok(match self.next {
+///             Some(time) => Next::At(time),
+///             None if self.left > 0 => Next::Blocked,
+///             None => Next::Exhausted,
+///         })
+///     }
+///     fn take(&mut self, now: Timestamp, _id: RequestId) -> Result<Request, ReplayError> {
+///         (self.left, self.next) = (self.left - 1, None);
+///         Ok(Request::new(now, Operation::Read, Lba::new(self.left * 80), Sectors::new(8)))
+///     }
+///     fn completed(&mut self, now: Timestamp, _id: RequestId, _request: &Request) {
+///         self.next = (self.left > 0).then_some(now);
+///     }
+/// }
+///
+/// let scheduler = schedulers::build(&"fifo".parse()?)?.scheduler;
+/// let drive = drive_models::build(&"fixed".parse()?)?.drive;
+/// let source = OneByOne { left: 10, next: Some(Timestamp::ZERO) };
+/// let ended = Engine::new(source, Stage::new(scheduler, Limits::default()), drive, Metrics::new()).run()?;
+/// assert_eq!(ended.observer.total(Class::Read).response.count(), 10);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Source {
     /// When the next request arrives. The engine may ask repeatedly without any change in between.
     ///

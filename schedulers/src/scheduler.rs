@@ -44,6 +44,39 @@ pub enum Dispatch {
 ///
 /// Every id that is inserted is given back exactly once: by [`Dispatch::Send`], by
 /// [`Scheduler::remove`] or as the `from` of [`Scheduler::merged_requests`].
+///
+/// ```
+/// use iocast_schedulers::{AccessCost, Capacity, Dispatch, DistanceCost, Scheduler};
+/// use traces::{Lba, Operation, Request, RequestId, Sectors, Timestamp};
+///
+/// /// The latest request goes next.
+/// #[derive(Default)]
+/// struct Latest(Vec<(RequestId, Operation)>);
+///
+/// impl Scheduler for Latest {
+///     fn insert(&mut self, _now: Timestamp, id: RequestId, request: &Request) {
+///         self.0.push((id, request.operation));
+///     }
+///     fn dispatch(&mut self, _now: Timestamp, capacity: Capacity, _cost: &dyn AccessCost) -> Dispatch {
+///         let latest = self.0.iter().rposition(|&(_, operation)| capacity.admits(operation));
+///         latest.map_or(Dispatch::Idle, |place| Dispatch::Send(self.0.remove(place).0))
+///     }
+///     fn remove(&mut self, id: RequestId) {
+///         self.0.retain(|&(waiting, _)| waiting != id);
+///     }
+///     fn merged(&mut self, _now: Timestamp, _into: RequestId, _request: &Request) {}
+///     fn waiting(&self) -> usize {
+///         self.0.len()
+///     }
+/// }
+///
+/// let (mut latest, now) = (Latest::default(), Timestamp::ZERO);
+/// let read = Request::new(now, Operation::Read, Lba::new(8), Sectors::new(8));
+/// latest.insert(now, RequestId(0), &read);
+/// latest.insert(now, RequestId(1), &read);
+/// let cost = DistanceCost { position: Lba::ZERO, capacity: Sectors::new(1000) };
+/// assert_eq!(latest.dispatch(now, Capacity::UNLIMITED, &cost), Dispatch::Send(RequestId(1)));
+/// ```
 pub trait Scheduler: Send {
     /// A request arrives and waits. Flushes do not come here: the stage sequences them.
     fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request);

@@ -168,6 +168,25 @@ fn count(counts: &mut BTreeMap<String, u64>, key: &str) {
 }
 
 /// Streams a trace, in the order of arrival, in bounded memory.
+///
+/// ```
+/// use std::path::Path;
+/// use iocast_traces::formats;
+/// use iocast_traces::trace::ReadOptions;
+///
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("two.csv");
+/// let header = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu,\
+///               inserted_ns,issued_ns,completed_ns,error";
+/// std::fs::write(&path, format!("{header}\n0,read,8,8,,0,0,0,0,,0,500,0\n1000,write,64,8,,0,0,0,0,,1000,1900,0\n"))?;
+/// let mut reader = formats::open(&path, &ReadOptions::default())?;
+/// let mut sectors = 0;
+/// while let Some(record) = reader.next()? {
+///     sectors += record.request.sectors().count();
+/// }
+/// assert_eq!((sectors, reader.losses().total()), (16, 0));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait TraceReader: Send {
     /// What is known of the trace so far; complete once the reader is exhausted.
     fn meta(&self) -> &TraceMeta;

@@ -45,6 +45,7 @@ use crate::events::EventReader;
 use crate::formats::replayer::Replayer;
 use crate::formats::something_read::SomethingRead;
 use crate::input::look_at;
+use crate::spec::nearest;
 use crate::trace::{ArrivalPoint, Layer, ReadOptions, TraceReader, TraceWriter, WriteOptions};
 
 /// The result of opening a trace.
@@ -142,48 +143,116 @@ pub const FORMATS: &[Format] = &[
     oracle_general::FORMAT,
 ];
 
-/// The format of the trace at `path`: the one `options` names, else the first that recognises it.
+/// The formats that inputs are tried for: ours, and those of whoever makes it.
+///
+/// ```
+/// use std::path::Path;
+/// use iocast_traces::formats::{Format, Registry};
+/// use iocast_traces::trace::ReadOptions;
+///
+/// // A format of one's own has an `open` of its own, too; this one never opens.
+/// const MINE: &Format = &Format { name: "mine", recognises: |path, _| path.ends_with("t.mine"), ..Format::READ_ONLY };
+/// let registry = Registry::builtin().with(MINE);
+/// let folder = tempfile::tempdir()?;
+/// let path = folder.path().join("t.mine");
+/// std::fs::write(&path, "anything")?;
+/// assert_eq!(registry.recognise(&path, &ReadOptions::default())?.name, "mine");
+/// let misspelt = ReadOptions { format: Some("mime".to_owned()), ..ReadOptions::default() };
+/// assert!(registry.open(&path, &misspelt).err().unwrap().to_string().contains("did you mean mine?"));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+#[derive(Clone)]
+pub struct Registry {
+    formats: Vec<&'static Format>,
+}
+
+impl Registry {
+    /// The formats of this crate.
+    pub fn builtin() -> Registry {
+        Registry { formats: FORMATS.iter().collect() }
+    }
+
+    /// The same with one more, which is tried last.
+    ///
+    /// # Panics
+    /// If there is a format of this name.
+    #[must_use]
+    pub fn with(mut self, format: &'static Format) -> Registry {
+        let is_new = self.formats.iter().all(|known| known.name != format.name);
+        assert!(is_new, "there is a format named {} already", format.name);
+        self.formats.push(format);
+        self
+    }
+
+    /// All rows.
+    pub fn formats(&self) -> &[&'static Format] {
+        &self.formats
+    }
+
+    /// The format of the trace at `path`: the one `options` names, else the first that recognises it.
+    ///
+    /// # Errors
+    /// An input that cannot be opened, is empty, or is recognised by none; a format that does not hold
+    /// the arrivals that `options` ask for.
+    pub fn recognise(&self, path: &Path, options: &ReadOptions) -> Result<&'static Format, ReadError> {
+        let format = match &options.format {
+            Some(name) => self.named(path, name)?,
+            None => self.detected(path)?,
+        };
+        if options.arrivals == ArrivalPoint::Issued && !format.holds_issues {
+            let what = format!("a {} trace holds one kind of arrival, so --at issued has no meaning", format.name);
+            return Err(ReadError::new(path, Place::Whole, Problem::Missing(what)).remedy(
+                "it is for captures of the block layer; `iocast convert --at issued` makes a trace of their issues",
+            ));
+        }
+        Ok(format)
+    }
+
+    /// Opens the trace at `path`.
+    ///
+    /// # Errors
+    /// As [`Registry::recognise`], and faults that the format's reader finds in its beginning.
+    pub fn open(&self, path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, ReadError> {
+        self.recognise(path, options)?.read(path, options)
+    }
+
+    fn named(&self, path: &Path, name: &str) -> Result<&'static Format, ReadError> {
+        self.formats.iter().copied().find(|format| format.name == name).ok_or_else(|| {
+            let near = nearest(name, self.formats.iter().map(|format| format.name));
+            let hint = if near.is_empty() { String::new() } else { format!("did you mean {}? ", near.join(", ")) };
+            ReadError::new(path, Place::Whole, Problem::Malformed(format!("there is no format `{name}`")))
+                .remedy(format!("{hint}there are {}", self.names()))
+        })
+    }
+
+    fn detected(&self, path: &Path) -> Result<&'static Format, ReadError> {
+        let fail = |problem| ReadError::new(path, Place::Whole, problem);
+        let first = |head: &[u8]| self.formats.iter().copied().find(|format| (format.recognises)(path, head));
+        // A capture of several files may be named by their stem, which is no file itself. All but one of its files may
+        // be empty. A format may therefore know it by its name alone.
+        let head = match look_at(path) {
+            Ok(head) => head,
+            Err(error) => return first(&[]).ok_or(error),
+        };
+        if head.is_empty() {
+            return first(&[]).ok_or_else(|| fail(Problem::Empty));
+        }
+        first(&head).ok_or_else(|| {
+            fail(Problem::UnknownFormat).remedy(format!("name it with --input-format: {}", self.names()))
+        })
+    }
+
+    fn names(&self) -> String {
+        self.formats.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
+    }
+}
+
+/// As [`Registry::recognise`], among the formats of this crate.
 ///
 /// # Errors
-/// An input that cannot be opened, is empty, or is recognised by none; a format that does not hold
-/// the arrivals that `options` ask for.
+/// As [`Registry::recognise`].
 pub fn recognise(path: &Path, options: &ReadOptions) -> Result<&'static Format, ReadError> {
-    let format = match &options.format {
-        Some(name) => named(path, name)?,
-        None => detected(path)?,
-    };
-    if options.arrivals == ArrivalPoint::Issued && !format.holds_issues {
-        let what = format!("a {} trace holds one kind of arrival, so --at issued has no meaning", format.name);
-        return Err(ReadError::new(path, Place::Whole, Problem::Missing(what)).remedy(
-            "it is for captures of the block layer; `iocast convert --at issued` makes a trace of their issues",
-        ));
-    }
-    Ok(format)
-}
-
-fn named(path: &Path, name: &str) -> Result<&'static Format, ReadError> {
-    FORMATS.iter().find(|format| format.name == name).ok_or_else(|| {
-        ReadError::new(path, Place::Whole, Problem::Malformed(format!("there is no format `{name}`")))
-            .remedy(format!("there are {}", names()))
-    })
-}
-
-fn detected(path: &Path) -> Result<&'static Format, ReadError> {
-    let fail = |problem| ReadError::new(path, Place::Whole, problem);
-    // A capture of several files may be named by their stem, which is no file itself. All but one of its files may be
-    // empty. A format may therefore know it by its name alone.
-    let by_name = || FORMATS.iter().find(|format| (format.recognises)(path, &[]));
-    let head = match look_at(path) {
-        Ok(head) => head,
-        Err(error) => return by_name().ok_or(error),
-    };
-    if head.is_empty() {
-        return by_name().ok_or_else(|| fail(Problem::Empty));
-    }
-    FORMATS
-        .iter()
-        .find(|format| (format.recognises)(path, &head))
-        .ok_or_else(|| fail(Problem::UnknownFormat).remedy(format!("name it with --input-format: {}", names())))
+    Registry::builtin().recognise(path, options)
 }
 
 /// Opens the trace at `path`.
@@ -197,10 +266,6 @@ pub fn open(path: &Path, options: &ReadOptions) -> Result<Box<dyn TraceReader>, 
 /// The members of a capture that is a single file.
 pub fn single_file(path: &Path) -> Result<Vec<PathBuf>, ReadError> {
     Ok(vec![path.to_owned()])
-}
-
-fn names() -> String {
-    FORMATS.iter().map(|format| format.name).collect::<Vec<_>>().join(", ")
 }
 
 #[cfg(test)]
