@@ -143,11 +143,30 @@ fn mq_deadline_of_6_1_differs_in_how_the_order_goes_on() {
 }
 
 #[test]
+fn only_kyber_has_several_hardware_queues_and_they_are_apart() {
+    let folder = tempfile::tempdir().unwrap();
+    let kyber = built(folder.path(), "6.12", "kyber-iosched.c");
+    let agreement = agreement("kyber", &format!("{kyber}:hw_queues=4"), Load { merges: false, ..ALL });
+    assert!(!agreement.differences.is_empty(), "four queues decide as one does");
+    for file in ["mq-deadline.c", "bfq-iosched.c"] {
+        let spec = format!("{}:hw_queues=4", built(folder.path(), "6.12", file));
+        let error = build(&spec.parse().unwrap()).err().unwrap().to_string();
+        assert!(error.contains("has no tunable `hw_queues`"), "{error}");
+    }
+}
+
+#[test]
 fn every_elevator_keeps_its_promises() {
     let folder = tempfile::tempdir().unwrap();
     for version in VERSIONS {
-        for file in ["mq-deadline.c", "kyber-iosched.c", "bfq-iosched.c"] {
-            let spec = built(folder.path(), version, file).parse().unwrap();
+        let files = [
+            ("mq-deadline.c", ""),
+            ("kyber-iosched.c", ""),
+            ("kyber-iosched.c", ":hw_queues=4"),
+            ("bfq-iosched.c", ""),
+        ];
+        for (file, tunable) in files {
+            let spec = format!("{}{tunable}", built(folder.path(), version, file)).parse().unwrap();
             let make = || build(&spec).unwrap();
             for seed in 1..=200 {
                 let steps = iocast_schedulers::conformance::random_steps(seed);

@@ -71,6 +71,7 @@ impl Random {
         process.next += sectors;
         request.stream = StreamId(which as u32);
         request.vm = VmId(0);
+        request.cpu = which as u16 % 4;
         request.priority = process.priority;
         if operation == Operation::Write && process.sync_writes {
             request.flags = Flags::SYNC;

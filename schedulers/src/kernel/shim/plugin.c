@@ -19,6 +19,7 @@ enum place { ABSENT, WAITING, HELD, SENT, CANCELLED };
 #define TUNABLES_MAX 64
 #define DEPTH 256
 #define CPUS 64
+#define HCTXS_MAX 64
 
 struct process {
     u64 key;
@@ -34,10 +35,12 @@ struct machine {
     struct backing_dev_info bdi;
     struct device device;
     struct block_device part;
-    struct blk_mq_hw_ctx hctx;
+    /* The hardware queues, and the one that runs next. CPU c sends to queue c % hctxs_count. */
+    struct blk_mq_hw_ctx hctxs[HCTXS_MAX];
+    u32 hctxs_count, running;
     struct blk_mq_tags tags;
     struct blk_mq_ctx cpus[CPUS];
-    struct blk_mq_ctx *ctxs[CPUS];
+    struct blk_mq_ctx *ctxs[HCTXS_MAX][CPUS];
     struct blk_mq_ctx *arriving_on;
     /* By id. A request keeps its address while it waits or is sent. */
     struct request **requests;
@@ -115,7 +118,8 @@ struct blk_mq_ctx *blk_mq_get_ctx(struct request_queue *q) {
 }
 
 struct blk_mq_hw_ctx *blk_mq_map_queue(struct request_queue *q, blk_opf_t opf, struct blk_mq_ctx *ctx) {
-    return &container_of(q, struct machine, queue)->hctx;
+    struct machine *machine = container_of(q, struct machine, queue);
+    return &machine->hctxs[ctx->cpu % machine->hctxs_count];
 }
 
 /* Requests. */
@@ -170,8 +174,8 @@ static struct request *request_of(struct machine *machine, u32 id) {
 
 static void reset_request(struct machine *machine, struct request *rq, u32 id) {
     rq->q = &machine->queue;
-    rq->mq_hctx = &machine->hctx;
     rq->mq_ctx = machine->arriving_on;
+    rq->mq_hctx = blk_mq_map_queue(rq->q, rq->cmd_flags, rq->mq_ctx);
     rq->rq_flags = RQF_ELV | RQF_ELVPRIV;
     rq->tag = -1;
     rq->internal_tag = id;
@@ -193,7 +197,7 @@ static void reset_request(struct machine *machine, struct request *rq, u32 id) {
 static void insert_into(struct machine *machine, struct request *rq, bool at_head) {
     LIST_HEAD(list);
     list_add(&rq->queuelist, &list);
-    ops(machine)->insert_requests(&machine->hctx, &list,
+    ops(machine)->insert_requests(rq->mq_hctx, &list,
         INSERT_WITH_BOOL(ops(machine)->insert_requests) ? at_head : at_head * BLK_MQ_INSERT_AT_HEAD);
     rq->iocast_place = WAITING;
     machine->waiting++;
@@ -220,13 +224,25 @@ static void finish(struct machine *machine, struct request *rq) {
         ops(machine)->finish_request(rq);
 }
 
-/* The next request of the elevator. Those that were cancelled meanwhile are passed over. */
+/* The next request of the elevator. A queue runs until it gives none, then the next one does. */
+static struct request *of_next_queue(struct machine *machine) {
+    for (u32 tried = 0; tried < machine->hctxs_count; tried++) {
+        struct blk_mq_hw_ctx *hctx = &machine->hctxs[machine->running];
+        struct request *rq = NULL;
+        if (!ops(machine)->has_work || ops(machine)->has_work(hctx))
+            rq = ops(machine)->dispatch_request(hctx);
+        if (rq)
+            return rq;
+        machine->running = (machine->running + 1) % machine->hctxs_count;
+    }
+    return NULL;
+}
+
+/* The same, where those that were cancelled meanwhile are passed over. */
 static struct request *chosen(struct machine *machine) {
     struct request *rq = machine->held;
     while (!rq) {
-        if (ops(machine)->has_work && !ops(machine)->has_work(&machine->hctx))
-            return NULL;
-        rq = ops(machine)->dispatch_request(&machine->hctx);
+        rq = of_next_queue(machine);
         if (!rq)
             return NULL;
         if (rq->iocast_place == CANCELLED) {
@@ -366,11 +382,11 @@ static bool start(struct machine *machine, struct elevator_type *type) {
         machine->queue.elevator = elevator_alloc(&machine->queue, type);
         with = machine->queue.elevator;
     }
-    machine->hctx.sched_tags = machine->hctx.tags = &machine->tags;
     if (init(&machine->queue, with) || !machine->queue.elevator)
         return false;
-    if (type->ops.init_hctx && type->ops.init_hctx(&machine->hctx, 0))
-        return false;
+    for (u32 nr = 0; type->ops.init_hctx && nr < machine->hctxs_count; nr++)
+        if (type->ops.init_hctx(&machine->hctxs[nr], nr))
+            return false;
     return true;
 }
 
@@ -383,7 +399,25 @@ static void destroy(void *state) {
     free(machine);
 }
 
-static struct machine *create_untuned(bool is_rotational) {
+/* What an elevator may ask of its device. */
+struct device_properties { bool is_rotational; u32 hw_queues; };
+static const struct device_properties NORMAL = {false, 1};
+
+static void map_cpus(struct machine *machine) {
+    for (u32 nr = 0; nr < machine->hctxs_count; nr++)
+        machine->hctxs[nr] = (struct blk_mq_hw_ctx){
+            .queue = &machine->queue, .queue_num = nr, .ctxs = machine->ctxs[nr],
+            .tags = &machine->tags, .sched_tags = &machine->tags,
+        };
+    for (u32 cpu = 0; cpu < CPUS; cpu++) {
+        struct blk_mq_hw_ctx *hctx = &machine->hctxs[cpu % machine->hctxs_count];
+        u16 index = hctx->nr_ctx++;
+        machine->cpus[cpu] = (struct blk_mq_ctx){.cpu = cpu, .index_hw = {index, index, index}, .queue = &machine->queue};
+        hctx->ctxs[index] = &machine->cpus[cpu];
+    }
+}
+
+static struct machine *create_untuned(struct device_properties device) {
     struct machine *machine = calloc(1, sizeof(*machine));
     if (!machine)
         return NULL;
@@ -395,17 +429,13 @@ static struct machine *create_untuned(bool is_rotational) {
     machine->part.bd_disk = &machine->disk;
     machine->queue.disk = &machine->disk;
     machine->queue.nr_requests = DEPTH;
-    machine->queue.nr_hw_queues = 1;
-    machine->queue.queue_flags = is_rotational ? 0 : BIT(QUEUE_FLAG_NONROT);
+    machine->queue.nr_hw_queues = machine->hctxs_count = device.hw_queues;
+    machine->queue.queue_flags = device.is_rotational ? 0 : BIT(QUEUE_FLAG_NONROT);
     machine->queue.limits.max_sectors = 2560;
     INIT_LIST_HEAD(&machine->queue.icq_list);
     machine->tags.nr_tags = DEPTH;
     machine->tags.bitmap_tags.sb.depth = DEPTH;
-    machine->hctx = (struct blk_mq_hw_ctx){.queue = &machine->queue, .nr_ctx = CPUS, .ctxs = machine->ctxs};
-    for (u32 cpu = 0; cpu < CPUS; cpu++) {
-        machine->cpus[cpu] = (struct blk_mq_ctx){.cpu = cpu, .index_hw = {cpu, cpu, cpu}, .queue = &machine->queue};
-        machine->ctxs[cpu] = &machine->cpus[cpu];
-    }
+    map_cpus(machine);
     machine->arriving_on = &machine->cpus[0];
     grow_processes(machine);
     if (!start(machine, iocast_elevator())) {
@@ -415,10 +445,15 @@ static struct machine *create_untuned(bool is_rotational) {
     return machine;
 }
 
-/* The elevator's attributes, behind the one property of the device that some ask for. */
+/* The elevator's attributes, behind the properties of the device that it asks for. */
 static struct iocast_tunable tunables[TUNABLES_MAX];
 static const struct elv_fs_entry *attributes[TUNABLES_MAX];
-static u32 tunables_count;
+static u32 tunables_count, properties_count;
+
+/* One queue holds the requests of all hardware queues of an elevator with this flag. */
+static bool has_many_queues(const struct machine *machine) {
+    return !blk_queue_sq_sched(&machine->queue);
+}
 
 static bool shown(struct machine *machine, const struct elv_fs_entry *attribute, u64 *value) {
     char page[4096], *end;
@@ -436,6 +471,16 @@ static void find_tunables(struct machine *machine) {
             .summary = "the device's property queue/rotational",
             .unit = IOCAST_SWITCH,
         };
+    if (has_many_queues(machine))
+        tunables[tunables_count++] = (struct iocast_tunable){
+            .name = "hw_queues",
+            .summary = "hardware queues of the device; CPUs are spread over them",
+            .normal = 1,
+            .min = 1,
+            .max = HCTXS_MAX,
+            .unit = IOCAST_COUNT,
+        };
+    properties_count = tunables_count;
     for (; attribute && attribute->attr.name && tunables_count < TUNABLES_MAX; attribute++) {
         u64 value;
         if (!attribute->show || !attribute->store || !shown(machine, attribute, &value))
@@ -453,8 +498,13 @@ static void find_tunables(struct machine *machine) {
 
 /* Only what differs from what the attribute shows is written: some attributes are two views of one value. */
 static void *create(const uint64_t *values) {
-    struct machine *machine = create_untuned(IOCAST_ASKS_ROTATIONAL && values[0]);
-    for (u32 tunable = IOCAST_ASKS_ROTATIONAL; machine && tunable < tunables_count; tunable++) {
+    struct device_properties device = NORMAL;
+    if (IOCAST_ASKS_ROTATIONAL)
+        device.is_rotational = values[0];
+    if (properties_count > IOCAST_ASKS_ROTATIONAL)
+        device.hw_queues = values[IOCAST_ASKS_ROTATIONAL];
+    struct machine *machine = create_untuned(device);
+    for (u32 tunable = properties_count; machine && tunable < tunables_count; tunable++) {
         char page[32];
         int length = snprintf(page, sizeof(page), "%llu\n", (unsigned long long)values[tunable]);
         if (values[tunable] == tunables[tunable].normal)
@@ -490,7 +540,7 @@ __attribute__((visibility("default"))) const struct iocast_scheduler *iocast_sch
     struct machine *machine;
     if (!iocast_elevator() && iocast_module_init())
         return NULL;
-    if (!iocast_elevator() || !(machine = create_untuned(false)))
+    if (!iocast_elevator() || !(machine = create_untuned(NORMAL)))
         return NULL;
     if (!tunables_count)
         find_tunables(machine);
