@@ -2,7 +2,7 @@
 //! the simulated clock, as `--schedulers kernel:mq.so`.
 //!
 //! The sources are compiled as they are. Three headers of the tree (lists, red-black trees, `elevator.h`) and those of
-//! the elevator itself are the tree's own. Headers in `shim/` stand in for the rest of the kernel, `plugin.c` for blk-mq.
+//! the elevator itself are the tree's own. Headers in `shim/` stand in for the rest of the kernel, `calls.c` for blk-mq.
 //! What is GPL stays in the tree and in the library that a user builds; nothing of it is here.
 //!
 //! The library is a plug-in (`schedulers/include/iocast_scheduler.h`): the same loader, checks and guard apply.
@@ -19,14 +19,20 @@ pub use compiler::Lacking;
 use tree::Tree;
 
 /// The parts that stand in for the kernel: file and text.
-const SHIM_HEADERS: [(&str, &str); 4] = [
+const SHIM_HEADERS: [(&str, &str); 6] = [
     ("kernel.h", include_str!("shim/kernel.h")),
+    ("time.h", include_str!("shim/time.h")),
     ("block.h", include_str!("shim/block.h")),
     ("runtime.h", include_str!("shim/runtime.h")),
+    ("machine.h", include_str!("shim/machine.h")),
     ("iocast_scheduler.h", include_str!("../../include/iocast_scheduler.h")),
 ];
-const SHIM_SOURCES: [(&str, &str); 2] =
-    [("runtime.c", include_str!("shim/runtime.c")), ("plugin.c", include_str!("shim/plugin.c"))];
+const SHIM_SOURCES: [(&str, &str); 4] = [
+    ("runtime.c", include_str!("shim/runtime.c")),
+    ("machine.c", include_str!("shim/machine.c")),
+    ("calls.c", include_str!("shim/calls.c")),
+    ("plugin.c", include_str!("shim/plugin.c")),
+];
 
 /// What the shim makes of `module_init()`.
 const REGISTERED_BY: &str = "iocast_module_init";
