@@ -159,3 +159,28 @@ fn cooperators_that_seek_are_split_again_and_stable_merges_are_not() {
         assert_eq!(shares(&driver, 2, id), stable, "stable {stable}");
     }
 }
+
+/// A front merge of the kernel chooses the next request of a queue anew only if it brings the request before the previous
+/// one in sector order (`bfq_request_merged`).
+#[test]
+fn front_merge_does_not_make_a_request_the_next_one_unless_it_overtakes() {
+    // The head is at 260. The request at 200 lies 60 back, which counts as 120; that at 400 lies 140 ahead.
+    for (grown_to, with_one_at_380, goes) in [(350, false, 200), (350, true, 350)] {
+        let mut driver = Driver::new("bfq");
+        let sent = insert(&mut driver, 1, 4, 252);
+        assert_eq!(driver.next(), sent);
+        insert(&mut driver, 1, 4, 200);
+        let grown = insert(&mut driver, 1, 4, 400);
+        if with_one_at_380 {
+            insert(&mut driver, 1, 4, 380);
+        }
+        let mut request = driver.requests[grown as usize];
+        request.lba = Lba::new(grown_to);
+        request.set_sectors(Sectors::new(408 - grown_to));
+        driver.scheduler.merged(driver.now, RequestId(grown), &request);
+        driver.complete(sent);
+        let next = driver.next();
+        let start = if next == grown { grown_to } else { driver.requests[next as usize].lba.sector() };
+        assert_eq!(start, goes, "with one at 380: {with_one_at_380}");
+    }
+}

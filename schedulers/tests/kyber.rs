@@ -359,6 +359,11 @@ fn only_the_last_eight_on_the_same_cpu_are_merged_into() {
 }
 
 #[test]
+fn two_waiting_requests_are_never_joined() {
+    assert!(!kyber().scheduler.joins());
+}
+
+#[test]
 fn a_domain_without_capacity_is_passed_over() {
     let mut driver = kyber();
     driver.reads(&[0, 0]).writes(&[0, 0]);

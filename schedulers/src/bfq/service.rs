@@ -312,3 +312,26 @@ impl Service {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::Nanos;
+
+    use super::super::ids::Id as _;
+    use super::*;
+
+    #[test]
+    fn entity_that_ends_out_of_service_finishes_by_the_service_that_it_received() {
+        let (clock, mut service) = (Clock::new(Nanos::from_ms(4)), Service::new());
+        let entity = service.new_entity(QueueId::new(0), GroupId::ROOT, 100, Class::BestEffort);
+        let entity = service.entities.push(Entity { budget: 1000, ..entity });
+        service.activate(&clock, entity, false, Change { requeue: false, expiring: false });
+        let start = service.entities[entity].start;
+        assert_eq!(service.entities[entity].finish, start.after_service(1000, 100));
+        // It is served while another is in service: injected.
+        service.served(entity, 64);
+        service.deactivate(&clock, entity, false);
+        let Entity { finish, service: received, .. } = service.entities[entity];
+        assert_eq!((finish, received), (start.after_service(64, 100), 0));
+    }
+}
