@@ -53,11 +53,14 @@ package:
 	cargo package --workspace --no-verify --quiet --allow-dirty
 
 # Our schedulers of Linux against the kernel's own code. Downloads two of Debian's kernel sources, 280 MB, and unpacks
-# what is needed of them into target/kernel. KERNEL_SEQUENCES=3000 makes over ten million decisions of each.
+# what is needed of them into target/kernel. KERNEL_SEQUENCES=2100 makes some ten million decisions of each, from the
+# seed KERNEL_SEED on.
 KERNELS := 6.1 6.12
 KERNEL_SEQUENCES ?= 200
+KERNEL_SEED ?= 1
 test-kernel: tools kernel-trees
-	IOCAST_KERNEL_SEQUENCES=$(KERNEL_SEQUENCES) cargo test --profile long --workspace --test kernel -- --nocapture
+	IOCAST_KERNEL_SEQUENCES=$(KERNEL_SEQUENCES) IOCAST_KERNEL_SEED=$(KERNEL_SEED) \
+	  cargo test --profile long --workspace --test kernel -- --nocapture
 
 kernel-trees: $(KERNELS:%=target/kernel/linux-source-%/Makefile)
 target/kernel/linux-source-%/Makefile:

@@ -1,7 +1,7 @@
 //! Our mq-deadline, kyber and bfq against the kernel's own code, decision by decision, and the build of that code.
 //!
 //! `make test-kernel` unpacks the kernel trees into `target/kernel`. `IOCAST_KERNEL_SEQUENCES` is the number of random
-//! sequences of each load, of up to some 5,000 decisions.
+//! sequences of each load, of up to some 5,000 decisions, and `IOCAST_KERNEL_SEED` the seed of the first.
 
 mod kernel_pair;
 
@@ -59,15 +59,16 @@ impl Agreement {
 }
 
 fn agreement(ours: &str, theirs: &str, load: Load) -> Agreement {
-    let sequences = std::env::var("IOCAST_KERNEL_SEQUENCES").map_or(200, |number| number.parse().unwrap());
-    let (next, total) = (AtomicU64::new(1), Mutex::new(Agreement::default()));
+    let given = |name: &str, or: u64| std::env::var(name).map_or(or, |number| number.parse().unwrap());
+    let (first, sequences) = (given("IOCAST_KERNEL_SEED", 1), given("IOCAST_KERNEL_SEQUENCES", 200));
+    let (next, total) = (AtomicU64::new(first), Mutex::new(Agreement::default()));
     let make = |spec: &str| build(&spec.parse().unwrap()).unwrap().scheduler;
     std::thread::scope(|scope| {
         for _ in 0..std::thread::available_parallelism().map_or(1, usize::from) {
             scope.spawn(|| {
                 loop {
                     let seed = next.fetch_add(1, Ordering::Relaxed);
-                    if seed > sequences {
+                    if seed >= first + sequences {
                         break;
                     }
                     let mut pair = Pair::new(make(ours), make(theirs), BEGIN);

@@ -5,7 +5,8 @@
 #![allow(unsafe_code, reason = "handlers of signals are set and called by the kernel")]
 
 use std::cell::Cell;
-use std::ffi::c_int;
+use std::ffi::{CString, c_int};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, Weak};
 use std::time::Duration;
@@ -81,12 +82,40 @@ static STARTED: Once = Once::new();
 /// What the process did at each of [`SIGNALS`] before, such as Rust's own message of a stack that is full.
 static BEFORE: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
 
-/// What the message of a crash says at its end.
-static AT_CRASH: OnceLock<String> = OnceLock::new();
+/// What is written to a file if a library crashes.
+struct AtCrash {
+    path: CString,
+    bytes: Vec<u8>,
+    /// The line that the message then ends with.
+    says: String,
+}
 
-/// Lets the message of a crash end with this line, such as where results so far are. The first one counts.
-pub fn say_at_crash(line: &str) {
-    let _ = AT_CRASH.set(format!("{line}\n"));
+static AT_CRASH: OnceLock<AtCrash> = OnceLock::new();
+
+/// If a library crashes or does not return, `bytes` are written to the new file `path`, and the message ends with the
+/// line `says`. The first call counts. A path with a zero byte is none.
+pub fn write_at_crash(path: &Path, bytes: Vec<u8>, says: &str) {
+    if let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) {
+        let _ = AT_CRASH.set(AtCrash { path, bytes, says: format!("{says}\n") });
+    }
+}
+
+impl AtCrash {
+    /// Writes the file; the line that says so, if all is written. Allocates nothing, since it may run in a handler.
+    fn write(&self) -> &[u8] {
+        let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC;
+        // SAFETY: the path ends in zero.
+        let file = unsafe { libc::open(self.path.as_ptr(), flags, 0o600) };
+        let mut rest = &self.bytes[..];
+        while file >= 0 && !rest.is_empty() {
+            // SAFETY: the pointer is valid for the length.
+            match unsafe { libc::write(file, rest.as_ptr().cast(), rest.len()) } {
+                written @ 1.. => rest = &rest[written as usize..],
+                _ => break,
+            }
+        }
+        if file >= 0 && rest.is_empty() { self.says.as_bytes() } else { b"" }
+    }
 }
 
 impl Calls {
@@ -142,7 +171,7 @@ impl Calls {
             b" ns; the last request that it was called for is ",
             id,
             b"\n",
-            AT_CRASH.get().map_or(b"", |line| line.as_bytes()),
+            AT_CRASH.get().map_or(b"", AtCrash::write),
         ];
         for part in text {
             // SAFETY: the pointer is valid for the length. What cannot be written is lost.

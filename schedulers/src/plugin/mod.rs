@@ -19,7 +19,7 @@ use traces::spec::SpecError;
 
 use crate::entry::Entry;
 
-pub use guard::say_at_crash;
+pub use guard::write_at_crash;
 
 /// The libraries that are loaded, by prefix and real path, each with its row.
 static LOADED: Mutex<BTreeMap<(&str, PathBuf), &'static Entry>> = Mutex::new(BTreeMap::new());

@@ -34,12 +34,17 @@ static void arrives_from(struct machine *machine, const struct iocast_request *f
     machine->arriving_on = &machine->cpus[from->cpu % CPUS];
 }
 
+/* A kernel's request has fewer than 4 GiB. */
+static u32 bytes_of(const struct iocast_request *from) {
+    return min(from->sectors, UINT_MAX >> SECTOR_SHIFT) << SECTOR_SHIFT;
+}
+
 static void fill_bio(struct machine *machine, struct bio *bio, const struct iocast_request *from) {
     *bio = (struct bio){
         .bi_bdev = &machine->part,
         .bi_opf = flags_of(from),
         .bi_ioprio = ioprio_of(from),
-        .bi_iter = {.bi_sector = from->lba, .bi_size = from->sectors << SECTOR_SHIFT},
+        .bi_iter = {.bi_sector = from->lba, .bi_size = bytes_of(from)},
     };
 }
 
@@ -96,7 +101,7 @@ static void insert(void *state, uint64_t now_ns, uint32_t id, const struct iocas
     rq->cmd_flags = rq->iocast_bio.bi_opf;
     rq->ioprio = rq->iocast_bio.bi_ioprio;
     rq->__sector = from->lba;
-    rq->__data_len = from->sectors << SECTOR_SHIFT;
+    rq->__data_len = bytes_of(from);
     if (ops(machine)->prepare_request)
         ops(machine)->prepare_request(rq);
     insert_into(machine, rq, false);
@@ -200,7 +205,8 @@ static int may_merge(const void *state, uint32_t into, const struct iocast_reque
     struct machine *machine = (struct machine *)state;
     struct request *rq = machine->requests[into];
     struct bio bio;
-    iocast_world = &machine->world;
+    /* What is asked for has arrived now, unless it came from a level above. */
+    entered(machine, max(machine->world.now_ns, (u64)from->arrival_ns));
     if (rq->iocast_place != WAITING || !ops(machine)->bio_merge)
         return 0;
     arrives_from(machine, from);
@@ -216,7 +222,7 @@ static void merged(void *state, uint64_t now_ns, uint32_t into, const struct ioc
     struct request *rq = request_of(machine, into);
     bool is_front = grown->lba != rq->__sector;
     rq->__sector = grown->lba;
-    rq->__data_len = grown->sectors << SECTOR_SHIFT;
+    rq->__data_len = bytes_of(grown);
     if (rq->iocast_place == WAITING && ops(machine)->request_merged)
         ops(machine)->request_merged(&machine->queue, rq, is_front ? ELEVATOR_FRONT_MERGE : ELEVATOR_BACK_MERGE);
 }
@@ -240,7 +246,7 @@ static void merged_requests(void *state, uint64_t now_ns, uint32_t into, uint32_
     struct machine *machine = entered(state, now_ns);
     struct request *rq = request_of(machine, into), *next = request_of(machine, from);
     rq->start_time_ns = min(rq->start_time_ns, next->start_time_ns);
-    rq->__data_len = grown->sectors << SECTOR_SHIFT;
+    rq->__data_len = bytes_of(grown);
     if (next->iocast_place != WAITING || !ops(machine)->requests_merged)
         return cancel(machine, next);
     ops(machine)->requests_merged(&machine->queue, rq, next);
