@@ -60,9 +60,9 @@ pub fn choices() -> Vec<Choice> {
 pub fn statements(outcomes: &Outcomes<'_>) -> Vec<String> {
     let fixed = [
         "Seeds vary what is random in the workloads: fio's mix and the light VM's places. dd, IOzone and Terasort have nothing random, so that they are run once.",
-        "About half of the loss of four VMs is not interference: the partitions behind the first lie where the disk is slower (131, 117 and 103 MB/s alone). No scheduler can win that back.",
+        "More than half of the loss of four VMs is not interference: the partitions behind the first lie where the disk is slower (131, 117 and 103 MB/s alone, a mean of 123 of all four).",
         "Writes alone gain nothing: the page cache writes them back in runs of half a megabyte with 128 outstanding, which leave the disk little to lose by switching.",
-        "Bandwidths count what reached the virtual disks until all was done, not what fio and IOzone saw in their page cache; IOzone's phases are an exception.",
+        "Bandwidths count what reached the virtual disks, not what fio and IOzone saw in their page cache; IOzone's phases are an exception. Those of dd in Figures 2, 3 and 9 add up what each VM gets until its own end, as the paper does; the others count until all is done.",
         "The paper's Figures 3 and 5 to 9 are drawings without numbers but for those in its text; cells without a paper value cannot be held against it.",
         "Figure 9 does not say which time it covers. Here it is the run of Figures 3 and 8, until each VM has its 1 GB. The indices within windows are of VMs that read without an end. The window of 192 s was chosen when shorter ones had been seen to stay below the bar. In every window cfq is at least as fair as BA.",
         "The paper prints a greatest and a mean gain of fio, and no order at any mix. The ranks take it that BA is ahead at each.",

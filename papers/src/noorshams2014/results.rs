@@ -114,9 +114,10 @@ pub fn cells(seeds: &[Seed]) -> Vec<Cell> {
             for (kind, name) in KINDS.into_iter().enumerate() {
                 let column = format!("{name}, {statistic} error");
                 let printed = (row == "as published").then_some(printed[kind]);
-                cells.push(of(["Figure 8", row, &column], printed, &|seed| {
-                    summary(statistic, &seed.predicted(model)[kind])
-                }));
+                let error =
+                    of(["Figure 8", row, &column], printed, &|seed| summary(statistic, &seed.predicted(model)[kind]));
+                // A testbed was rejected because two VMs are not like one there, and these errors follow from that.
+                cells.push(error.by(Evidence::ChosenOn));
             }
         }
     }
@@ -146,7 +147,7 @@ pub fn bars(cells: &[Cell]) -> Vec<Bar> {
             let column = format!("{name}, mean error");
             let what = format!("model {row}, {column} for two VMs, %");
             let (ours, ci95) = found(row, &column).map_or((f64::NAN, None), |cell| (cell.ours, cell.ci95));
-            bars.push(Bar::new(&what, ours, None, Some(most[kind]), Evidence::Forecast).within(ci95));
+            bars.push(Bar::new(&what, ours, None, Some(most[kind]), Evidence::ChosenOn).within(ci95));
         }
     }
     bars

@@ -53,7 +53,7 @@ pub fn statements(seeds: &[Seed], search: Option<f64>) -> Vec<String> {
         "The testbed is not the paper's mainframe. What its storage and its VMs do was chosen so that Figure 1 comes near, as far as one testbed can. Models see response times only.",
         "The paper does not say whether Figure 7 has the weights that were searched for each mix, or those of f. Both are set beside its numbers.",
         "With weights of its own, a mix has the same error for reads and for writes: only their common scale is left.",
-        "When the testbed was chosen by Figure 1, the candidates' errors of Figure 7 were seen, too; those of the published model are marked s. Of two VMs nothing but Figure 1 had been looked at before the testbed and the models stood.",
+        "When the testbed was chosen by Figure 1, the candidates' errors of Figure 7 were seen, too; those of the published model are marked s. Of two VMs, Figure 1 had been looked at before the testbed and the models stood, and whether they are like one: a testbed on which they are not was rejected. The errors of Figure 8 follow from that and are marked c.",
         "The bars are the paper's errors and half of them, on another storage. One that is reached says nothing of the models on the paper's storage.",
         "What is left of the refined model's errors in Figure 8 is the difference between two VMs and one. Two VMs have twice the files, which a model of one VM cannot know.",
         "The figures are drawings without numbers except for those in the text; response times cannot be compared.",
