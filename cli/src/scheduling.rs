@@ -6,6 +6,7 @@ use drive_models::BuiltDrive;
 use replay::Limits;
 use replay::rotational::set_for;
 use replay::stack::StackSpec;
+use schedulers::Registry;
 use traces::spec::Spec;
 
 use crate::error::UsageError;
@@ -47,7 +48,7 @@ impl Scheduling {
         let scheduler: Spec = scheduler.unwrap_or("fifo").parse().map_err(|error| usage(&error))?;
         schedulers::build(&scheduler).map_err(|error| usage(&error))?;
         let limits = Limits { depth: depth.unwrap_or(drive.queue_depth()), ..Limits::default() };
-        Ok(Scheduling::Stage { scheduler: set_for(scheduler, drive), limits })
+        Ok(Scheduling::Stage { scheduler: set_for(scheduler, drive, &Registry::builtin()), limits })
     }
 }
 

@@ -59,6 +59,19 @@ impl Verdict {
     pub fn overloaded(&self) -> bool {
         self.offered_load.is_some_and(|load| load >= 1.0) || self.growing
     }
+
+    /// Why the run is overloaded, in words; `None` if it is not. `held_back_by`: the bound by which arrivals were held
+    /// back, if they were.
+    pub fn why(&self, held_back_by: Option<&str>) -> Option<String> {
+        let load = self.offered_load.filter(|&load| load >= 1.0);
+        let reasons = [
+            load.map(|load| format!("the offered load is {load:.2}")),
+            self.growing.then(|| "the backlog kept growing".to_owned()),
+            held_back_by.map(|bound| format!("arrivals were held back by {bound}")),
+        ];
+        let said: Vec<String> = reasons.into_iter().flatten().collect();
+        (!said.is_empty()).then(|| said.join(", "))
+    }
 }
 
 impl Overload {

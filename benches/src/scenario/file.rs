@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use drive_models::BuiltDrive;
 use replay::Limits;
-use replay::rotational::set_for;
+use replay::rotational;
 use replay::sources::TimeWindow;
 use replay::stack::StackSpec;
 use schedulers::Registry;
@@ -16,7 +16,8 @@ use traces::described::line_of;
 use traces::origin::short_name;
 use traces::quantity::{parse_bytes, parse_nanos, parse_sectors};
 use traces::spec::{Spec, library, nearest};
-use traces::{DescriptionError, Nanos, Sectors, Timestamp};
+use traces::trace::ReadOptions;
+use traces::{DescriptionError, Nanos, Sectors, Timestamp, formats};
 use workloads::Until;
 use workloads::plan::{GuestPlan, GuestSettings, Named};
 
@@ -245,7 +246,8 @@ impl Reading<'_> {
         others: &[Trace],
     ) -> Result<Trace, Problem> {
         let path: PathBuf = self.folder.join(trace.get_ref());
-        if !path.exists() {
+        // A capture of several files may be named by their stem, which is no file.
+        if !path.exists() && formats::recognise(&path, &ReadOptions::default()).is_err() {
             return Err(of(
                 trace,
                 format!("{} does not exist; a path begins at the scenario's folder", path.display()),
@@ -293,6 +295,10 @@ impl Reading<'_> {
     /// The schedulers, each with its drive.
     fn schedulers(&self, tables: Vec<Table>, file: &File) -> Result<Vec<Candidate>, Problem> {
         let mut candidates: Vec<Candidate> = Vec::new();
+        // Where one says whether the drive turns, that is what is compared.
+        let states_rotation =
+            |table: &Table| table.spec.parse().is_ok_and(|spec| rotational::is_stated(&spec, self.known));
+        let is_compared = tables.iter().any(states_rotation);
         for table in tables {
             let fail = |error: &dyn std::fmt::Display| (table.at.clone(), error.to_string());
             let name = match &table.drive {
@@ -310,7 +316,8 @@ impl Reading<'_> {
             let text = table.drive.as_ref().unwrap_or(&file.drive);
             let drive = self.drive(text)?;
             let built = drive_models::build(&drive).map_err(|error| of(text, error))?;
-            let (scheduler, scheduling) = (set_for(scheduler, &built), self.scheduling(file, &built)?);
+            let scheduling = self.scheduling(file, &built)?;
+            let scheduler = if is_compared { scheduler } else { rotational::set_for(scheduler, &built, self.known) };
             let Table { tolerance, figures, reason, .. } = table;
             candidates.push(Candidate { name, scheduler, drive, scheduling, tolerance, figures, reason });
         }

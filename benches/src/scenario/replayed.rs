@@ -2,8 +2,9 @@
 
 use drive_models::BuiltDrive;
 use replay::host::Single;
+use replay::metrics::Class;
 use replay::sources::{AddressMap, MergedTraces, OneDevice, VmTrace, paced};
-use replay::{ActiveTime, Engine, Metrics, ReplayError, Source, Stage};
+use replay::{ActiveTime, Engine, Metrics, Overload, ReplayError, Source, Stage};
 use schedulers::Registry;
 use traces::spec::SpecError;
 use traces::trace::ReadOptions;
@@ -40,6 +41,12 @@ pub enum ReplayProblem {
     /// The drive's profile is not accepted any more.
     #[error("{0}")]
     Drive(String),
+    /// No request was replayed.
+    #[error("no request was replayed; check `from`, `to` and `limit`")]
+    Nothing,
+    /// The drive cannot serve the arrivals, so that response times depend on the length of the replay.
+    #[error("the drive is overloaded: {0}; replay it closed, scaled or on a faster drive")]
+    Overloaded(String),
     /// The replay itself: a trace out of order, an address beyond the drive, a scheduler at fault.
     #[error(transparent)]
     Replay(#[from] ReplayError),
@@ -69,14 +76,20 @@ impl Scenario {
             Load::Traces { traces, pacing, window } => {
                 let traces = traces.iter().map(open).collect::<Result<_, _>>()?;
                 let source = paced(MergedTraces::new(traces, *window, capacity), *pacing);
-                self.serve(source, built, candidate, known)
+                let (metrics, why_overloaded) = self.serve(source, built, candidate, known)?;
+                match why_overloaded.filter(|_| pacing.is_open()) {
+                    Some(why) => Err(ReplayProblem::Overloaded(why)),
+                    None => Ok(metrics),
+                }
             }
             Load::Guests { named, settings, until } => {
                 let plan = GuestPlan::new(named, GuestSettings { seed, ..*settings }, *until, capacity)?;
-                self.serve(plan.source()?, built, candidate, known)
+                Ok(self.serve(plan.source()?, built, candidate, known)?.0)
             }
         }
     }
+
+    /// The metrics, and why the drive would be overloaded if arrivals did not wait for it.
 
     fn serve<S: Source>(
         &self,
@@ -84,22 +97,30 @@ impl Scenario {
         built: BuiltDrive,
         candidate: &Candidate,
         known: &Registry,
-    ) -> Result<Metrics, ReplayProblem> {
+    ) -> Result<(Metrics, Option<String>), ReplayProblem> {
         let metrics = match self.vms.len() {
             1 => Metrics::new(),
             vms => Metrics::per_vm(ActiveTime::of_all(vms)),
         };
-        match &candidate.scheduling {
+        let observers = (metrics, Overload::default());
+        let ((metrics, overload), outcome) = match &candidate.scheduling {
             Scheduling::Stage(limits) => {
                 let stage = Stage::new(known.build(&candidate.scheduler)?.scheduler, *limits);
-                Ok(Engine::on(source, Single::new(stage, built.drive), metrics).run()?.observer)
+                let ended = Engine::on(source, Single::new(stage, built.drive), observers).run()?;
+                (ended.observer, ended.outcome)
             }
             Scheduling::Stack(stack, layer) => {
                 let stack = stack.clone().with_scheduler_among(*layer, &candidate.scheduler, known)?;
                 let host = stack.build_among(built.drive, known).watching(*layer);
-                Ok(Engine::on(source, host, metrics).run()?.observer)
+                let ended = Engine::on(source, host, observers).run()?;
+                (ended.observer, ended.outcome)
             }
+        };
+        let is_empty = [Class::Read, Class::Write].iter().all(|&class| metrics.total(class).response.count() == 0);
+        if is_empty {
+            return Err(ReplayProblem::Nothing);
         }
+        Ok((metrics, overload.verdict().why(outcome.held_back.then_some("the bound on outstanding arrivals"))))
     }
 }
 

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Result, ensure};
 use replay::rotational::set_all_for;
 use replay::stack::StackSpec;
+use schedulers::Registry;
 use traces::results::Part;
 use traces::spec::{Spec, library, parse_list};
 
@@ -126,7 +127,7 @@ fn on_drive(arguments: &Compare, drive: &Spec) -> Result<Vec<Candidate>> {
         (None, false) => Vec::new(),
         (Some(list), _) => schedulers(list)?,
     };
-    let specs = set_all_for(specs, &built);
+    let specs = set_all_for(specs, &built, &Registry::builtin());
     if stacks.is_empty() {
         let limits = arguments.replaying.stage.limits(built.queue_depth());
         let stage = |scheduler| Candidate::new(Scheduling::Stage { scheduler, limits }, 0, false);

@@ -22,11 +22,12 @@ use anyhow::{Context, Result, ensure};
 use drive_models::BuiltDrive;
 use rayon::prelude::*;
 use replay::host::Single;
-use replay::overload::{Overload, Verdict};
+use replay::overload::Overload;
 use replay::rotational::asks_rotation;
-use replay::sources::{Pacing, ReplaySource, TimeWindow, TraceRead};
+use replay::sources::{ReplaySource, TimeWindow, TraceRead};
 use replay::stack::Shares;
 use replay::{DecisionLog, Ended, Engine, Host, Limits, Metrics, ReplayError, Stage, figures};
+use schedulers::Registry;
 use schedulers::Scheduler as _;
 use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
@@ -48,6 +49,9 @@ use crate::output;
 use crate::output_format::OutputFormat;
 use crate::picture::PictureFiles;
 use crate::scheduling::Scheduling;
+
+/// The bound by which arrivals are held back.
+pub const MAX_QUEUE: &str = "--max-queue";
 
 /// The settings that all replays on one drive share.
 struct Setup<'a> {
@@ -231,7 +235,8 @@ impl<'a> Setup<'a> {
         match &candidate.scheduling {
             Scheduling::Stage { scheduler, limits } => {
                 let built = schedulers::build(scheduler).map_err(UsageError::from_display)?;
-                let is_set_for_ssds = asks_rotation(scheduler) && !built.settings.switch("rotational");
+                let is_set_for_ssds =
+                    asks_rotation(scheduler, &Registry::builtin()) && !built.settings.switch("rotational");
                 let host = Single::new(Stage::new(built.scheduler, *limits), drive);
                 let (mut replayed, host) = self.replay_on(host, start)?;
                 replayed.run.rules = figures::rules(built.entry.rules, [host.stage().scheduler().sent_by_rule()]);
@@ -268,9 +273,8 @@ impl<'a> Setup<'a> {
         }
         let fairness = shares.map(Shares::finish).transpose()?;
         let verdict = overload.verdict();
-        let open = matches!(self.load, Load::Traces(_))
-            && matches!(self.arguments.replaying.pacing, Pacing::Recorded | Pacing::Scaled(_));
-        let status = match why_overloaded(verdict, outcome.held_back) {
+        let open = matches!(self.load, Load::Traces(_)) && self.arguments.replaying.pacing.is_open();
+        let status = match verdict.why(outcome.held_back.then_some(MAX_QUEUE)) {
             Some(reason) if open => Status::Overloaded { reason, remedy: REMEDY.to_owned() },
             _ => Status::Comparable,
         };
@@ -279,7 +283,7 @@ impl<'a> Setup<'a> {
         run.offered_load = verdict.offered_load.filter(|_| open);
         if !open && outcome.held_back {
             run.notes
-                .push(format!("arrivals were held back by --max-queue {}", self.arguments.replaying.stage.max_queue));
+                .push(format!("arrivals were held back by {MAX_QUEUE} {}", self.arguments.replaying.stage.max_queue));
         }
         run.notes.extend(source.notes(outcome.held_back));
         Ok((Replayed { run, read: source.read(), fairness }, host))
@@ -323,18 +327,6 @@ const SET_FOR_SSDS: &str = "runs as on an SSD; on this drive Linux has rotationa
 /// What to do about an open loop that the drive cannot sustain.
 pub const REMEDY: &str = "replay closed (--pacing closed), slow the arrivals down (--pacing scaled=F), \
                       or choose a faster drive";
-
-/// The reasons for which an open-loop replay counts as overloaded; `None` if it does not.
-pub fn why_overloaded(verdict: Verdict, held_back: bool) -> Option<String> {
-    let load = verdict.offered_load.unwrap_or(0.0);
-    let reasons = [
-        (load >= 1.0, format!("the offered load is {load:.2}")),
-        (verdict.growing, "the backlog kept growing".to_owned()),
-        (held_back, "arrivals were held back by --max-queue".to_owned()),
-    ];
-    let said: Vec<String> = reasons.into_iter().filter_map(|(holds, reason)| holds.then_some(reason)).collect();
-    (!said.is_empty()).then(|| said.join(", "))
-}
 
 /// A scheduler or drive with its settings, for a result.
 pub fn part(name: &str, model: &str, settings: &Settings) -> Part {

@@ -31,7 +31,7 @@ use traces::trace::{Clock as TraceClock, ReadOptions};
 use traces::{Sectors, TraceMeta};
 
 use crate::arguments::{Backend, DEVICE_QUEUE_DEPTH, Replay, Replaying, Window};
-use crate::compare::{self, REMEDY, options, why_overloaded};
+use crate::compare::{self, MAX_QUEUE, REMEDY, options};
 use crate::error::{Interrupted, UsageError};
 use crate::needs::{self, uses};
 use crate::output;
@@ -284,10 +284,10 @@ impl Plan<'_> {
         let Measured { ended, about, .. } = measured;
         let held_back = ended.held_back > 0;
         let ((metrics, overload), (output, _)) = ended.observer;
-        let open = matches!(self.arguments.replaying.pacing, Pacing::Recorded | Pacing::Scaled(_));
+        let open = self.arguments.replaying.pacing.is_open();
         // A device serves several requests at once, so that its service times say nothing of its load.
         let verdict = Verdict { offered_load: None, ..overload.verdict() };
-        let status = match why_overloaded(verdict, held_back) {
+        let status = match verdict.why(held_back.then_some(MAX_QUEUE)) {
             Some(reason) if open => Status::Overloaded { reason, remedy: REMEDY.to_owned() },
             _ => Status::Comparable,
         };

@@ -21,6 +21,13 @@ pub enum Pacing {
     Closed,
 }
 
+impl Pacing {
+    /// Whether requests arrive at times of the trace, however long the drive takes.
+    pub fn is_open(self) -> bool {
+        matches!(self, Pacing::Recorded | Pacing::Scaled(_))
+    }
+}
+
 /// Why a text names no pacing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]

@@ -65,7 +65,7 @@ impl std::fmt::Display for EngineArgument {
 pub fn check(engines: &[EngineArgument], pacing: Pacing, target: &Path) -> Result<()> {
     let wanted =
         "--engine compares arrivals with the times that were asked for; --pacing recorded or scaled=F has some";
-    ensure!(matches!(pacing, Pacing::Recorded | Pacing::Scaled(_)), UsageError(wanted.to_owned()));
+    ensure!(pacing.is_open(), UsageError(wanted.to_owned()));
     BlockDevice::find(target)?;
     needs::check(&engines.iter().filter_map(|engine| engine.program.run).collect::<Vec<_>>())
 }

@@ -9,6 +9,7 @@ use drive_models::{BuiltDrive, Profile, build_profile};
 use replay::rotational::set_for;
 use replay::sources::{AddressMap, Closed, MergedTraces, OneDevice, TimeWindow, VmTrace};
 use replay::{Engine, Limits, Stage};
+use schedulers::Registry;
 use traces::input::is_reopenable;
 use traces::origin::without_folders;
 use traces::results::SCHEMA_VERSION;
@@ -62,7 +63,7 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
         map: AddressMap::Wrap { place: Sectors::ZERO },
     };
     let workload = MergedTraces::new(vec![trace], TimeWindow::default(), built.drive.capacity());
-    let scheduler = set_for(scheduler, &built);
+    let scheduler = set_for(scheduler, &built, &Registry::builtin());
     let stage = Stage::new(schedulers::build(&scheduler)?.scheduler, Limits { depth, ..Limits::default() });
     let ended = Engine::new(Closed::new(workload), stage, built.drive, Replayed::default()).run()?;
     let incomplete = pass.recorded.incomplete;
