@@ -91,7 +91,7 @@ pub struct Scheduler {
 // SAFETY: the description is constant.
 unsafe impl Sync for Scheduler {}
 
-const ABI: u32 = 1;
+const ABI: u32 = 2;
 const READ_OPERATION: u8 = 0;
 const SEND: u32 = 1;
 const TIME: u32 = 0;

@@ -18,7 +18,7 @@
 #include <stdint.h>
 
 /* The version of this interface. It changes whenever a library that was built before would misbehave. */
-#define IOCAST_SCHEDULER_ABI 1
+#define IOCAST_SCHEDULER_ABI 2
 
 #ifdef __cplusplus
 extern "C" {
@@ -149,9 +149,8 @@ struct iocast_scheduler {
      * are called if this is NULL. */
     void (*merged_requests)(void *scheduler, uint64_t now_ns, uint32_t into, uint32_t from,
                             const struct iocast_request *request);
-    /* Whether the scheduler itself wants an opportunity after the last completion. Asked by an owner that gives one only
-     * then, as Linux does, which else calls a scheduler again after an arrival, or when a request has waited for
-     * capacity. Yes if this is NULL. */
+    /* Does the scheduler want a call of dispatch() after the last completion? Linux asks this, and calls it otherwise only
+     * after an arrival or when a request has waited for capacity. Replays always call it. Yes if this is NULL. */
     int (*calls_for_dispatch)(const void *scheduler);
 };
 

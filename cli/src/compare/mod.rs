@@ -3,7 +3,6 @@
 mod answer;
 mod candidates;
 mod details;
-mod kept;
 mod load;
 mod observers;
 pub mod options;
@@ -29,6 +28,7 @@ use replay::stack::Shares;
 use replay::{DecisionLog, Ended, Engine, Host, Limits, Metrics, ReplayError, Stage, figures};
 use schedulers::Registry;
 use schedulers::Scheduler as _;
+use schedulers::plugin::{keep, leave_kept};
 use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
 use traces::spec::{Settings, Spec};
@@ -36,7 +36,6 @@ use traces::trace::ReadOptions;
 use traces::whole_file::WholeFile;
 
 use candidates::Candidate;
-use kept::Kept;
 use load::Load;
 use observers::{Log, Observers};
 use tables::More;
@@ -164,12 +163,16 @@ fn replay_all(setups: &[Setup<'_>], candidates: &[Candidate]) -> Result<Vec<Repl
     let (of_libraries, ours): (Vec<_>, Vec<_>) = candidates.iter().enumerate().partition(|(_, of)| of.is_in_library());
     let mut replayed: Vec<(usize, Replayed)> = ours.par_iter().map(replay).collect::<Result<_>>()?;
     if !of_libraries.is_empty() {
-        let kept = Kept::of(&replayed)?;
-        let others: Result<Vec<(usize, Replayed)>> = of_libraries.par_iter().map(replay).collect();
-        if let (Err(_), Some(kept)) = (&others, kept) {
-            kept.leave();
+        for (_, replayed) in &replayed {
+            keep(serde_json::to_vec(&replayed.run)?);
         }
-        replayed.extend(others?);
+        let replay_and_keep = |of: &(usize, &Candidate)| {
+            let (index, replayed) = replay(of)?;
+            keep(serde_json::to_vec(&replayed.run)?);
+            Ok((index, replayed))
+        };
+        let others: Result<Vec<(usize, Replayed)>> = of_libraries.par_iter().map(replay_and_keep).collect();
+        replayed.extend(others.inspect_err(|_| leave_kept())?);
     }
     replayed.sort_by_key(|(index, _)| *index);
     Ok(replayed.into_iter().map(|(_, replayed)| replayed).collect())

@@ -6,7 +6,7 @@ use std::ffi::{c_char, c_int, c_void};
 use traces::{Flags, Operation, Request};
 
 /// The version of the interface.
-pub const ABI: u32 = 1;
+pub const ABI: u32 = 2;
 /// The function that a library exports.
 pub const SYMBOL: &str = "iocast_scheduler";
 

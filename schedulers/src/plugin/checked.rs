@@ -9,7 +9,8 @@ use crate::cost::AccessCost;
 use crate::scheduler::{Capacity, Dispatch, Scheduler};
 use crate::slots::Slots;
 
-/// Most answers in a row that ask for another call, while nothing arrives, goes or completes. More would never end.
+/// Most answers in a row that ask for another call, while requests wait and nothing arrives, goes or completes. More
+/// would never end.
 const WAITS_MAX: u32 = 1_000_000;
 
 /// The scheduler, and what it was given.
@@ -19,7 +20,7 @@ pub(super) struct Checked {
     /// By id: the operation of the request, if it waits.
     waits: Slots<Option<Operation>>,
     waiting: usize,
-    /// How often it has asked for another call since something last happened.
+    /// How often it has asked for another call since something last happened, while requests waited.
     waits_in_a_row: u32,
     sent_by_rule: Vec<u64>,
     /// What it did that no scheduler may do. It is asked nothing more.
@@ -57,7 +58,8 @@ impl Checked {
     }
 
     fn waits_until(&mut self, now: Timestamp, until: Timestamp) -> Dispatch {
-        self.waits_in_a_row += 1;
+        // An idle scheduler may keep its time slices, as long as it likes.
+        self.waits_in_a_row = if self.waiting > 0 { self.waits_in_a_row + 1 } else { 0 };
         if until <= now {
             self.fails(now, &format!("it asked to be called at {until}, which is not in the future"))
         } else if until.since(now) > Nanos::from_ns(TIME_MAX_NS) {
@@ -137,7 +139,7 @@ impl Scheduler for Checked {
     fn remove(&mut self, id: RequestId) {
         self.waits_no_more(id);
         if let Some(instance) = self.sound() {
-            instance.remove(Timestamp::ZERO, id.0);
+            instance.remove(id.0);
         }
     }
 

@@ -5,13 +5,14 @@
 #![allow(unsafe_code, reason = "handlers of signals are set and called by the kernel")]
 
 use std::cell::Cell;
-use std::ffi::{CString, c_int};
-use std::path::Path;
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, Once, OnceLock, PoisonError, Weak};
+use std::ffi::c_int;
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, Once, OnceLock, PoisonError};
 use std::time::Duration;
 
 use traces::Timestamp;
+
+use super::kept::leave_kept;
 
 /// How often a call is looked at, and how often it may be found to be the same one.
 const LOOK: Duration = Duration::from_secs(1);
@@ -57,109 +58,101 @@ const FUNCTIONS: [&str; 12] = [
     "calls_for_dispatch",
 ];
 
-/// The calls to one scheduler.
-pub(super) struct Calls {
+/// The calls to one scheduler. Records are used again and never freed, since a handler may be reading them.
+struct Record {
     /// The file of the library.
-    file: String,
-    /// Calls and returns so far: odd during a call.
-    number: AtomicU64,
-    function: AtomicU64,
+    file: &'static str,
+    is_used: AtomicBool,
+    /// [`OUTSIDE`], or the number of the call above the function's.
+    call: AtomicU64,
+    /// The calls so far, from [`FIRST_CALL`] on and in steps of it.
+    last: AtomicU64,
     now_ns: AtomicU64,
     /// The request of the last call that was for one, or [`NO_REQUEST`].
     id: AtomicU64,
 }
 
+const OUTSIDE: u64 = 0;
+const FIRST_CALL: u64 = 1 << 8;
 const NO_REQUEST: u64 = u64::MAX;
 
 thread_local! {
-    /// The calls of the scheduler that this thread is in; null outside.
-    static INSIDE: Cell<*const Calls> = const { Cell::new(std::ptr::null()) };
+    /// The record of the scheduler that this thread called last.
+    static CALLED: Cell<Option<&'static Record>> = const { Cell::new(None) };
 }
 
-/// All schedulers of libraries.
-static ALL: Mutex<Vec<Weak<Calls>>> = Mutex::new(Vec::new());
+/// All records.
+static ALL: Mutex<Vec<&'static Record>> = Mutex::new(Vec::new());
 static STARTED: Once = Once::new();
 /// What the process did at each of [`SIGNALS`] before, such as Rust's own message of a stack that is full.
 static BEFORE: OnceLock<[libc::sigaction; SIGNALS.len()]> = OnceLock::new();
 
-/// What is written to a file if a library crashes.
-struct AtCrash {
-    path: CString,
-    bytes: Vec<u8>,
-    /// The line that the message then ends with.
-    says: String,
-}
+/// The calls to one scheduler.
+pub(super) struct Calls(&'static Record);
 
-static AT_CRASH: OnceLock<AtCrash> = OnceLock::new();
-
-/// If a library crashes or does not return, `bytes` are written to the new file `path`, and the message ends with the
-/// line `says`. The first call counts. A path with a zero byte is none.
-pub fn write_at_crash(path: &Path, bytes: Vec<u8>, says: &str) {
-    if let Ok(path) = CString::new(path.as_os_str().as_encoded_bytes()) {
-        let _ = AT_CRASH.set(AtCrash { path, bytes, says: format!("{says}\n") });
-    }
-}
-
-impl AtCrash {
-    /// Writes the file; the line that says so, if all is written. Allocates nothing, since it may run in a handler.
-    fn write(&self) -> &[u8] {
-        let flags = libc::O_CREAT | libc::O_EXCL | libc::O_WRONLY | libc::O_CLOEXEC;
-        // SAFETY: the path ends in zero.
-        let file = unsafe { libc::open(self.path.as_ptr(), flags, 0o600) };
-        let mut rest = &self.bytes[..];
-        while file >= 0 && !rest.is_empty() {
-            // SAFETY: the pointer is valid for the length.
-            match unsafe { libc::write(file, rest.as_ptr().cast(), rest.len()) } {
-                written @ 1.. => rest = &rest[written as usize..],
-                _ => break,
-            }
-        }
-        if file >= 0 && rest.is_empty() { self.says.as_bytes() } else { b"" }
+impl Drop for Calls {
+    fn drop(&mut self) {
+        self.0.is_used.store(false, Ordering::Release);
     }
 }
 
 impl Calls {
-    pub(super) fn of(file: &str) -> Arc<Calls> {
+    pub(super) fn of(file: &'static str) -> Calls {
         STARTED.call_once(start);
-        let zero = || AtomicU64::new(0);
-        let calls = Arc::new(Calls {
-            file: file.to_owned(),
-            number: zero(),
-            function: zero(),
-            now_ns: zero(),
-            id: AtomicU64::new(NO_REQUEST),
-        });
         let mut all = ALL.lock().unwrap_or_else(PoisonError::into_inner);
-        all.retain(|calls| calls.strong_count() > 0);
-        all.push(Arc::downgrade(&calls));
-        calls
+        let free = all.iter().find(|record| record.file == file && !record.is_used.swap(true, Ordering::Acquire));
+        if let Some(&record) = free {
+            record.now_ns.store(0, Ordering::Relaxed);
+            record.id.store(NO_REQUEST, Ordering::Relaxed);
+            return Calls(record);
+        }
+        let record = Box::leak(Box::new(Record {
+            file,
+            is_used: AtomicBool::new(true),
+            call: AtomicU64::new(OUTSIDE),
+            last: AtomicU64::new(0),
+            now_ns: AtomicU64::new(0),
+            id: AtomicU64::new(NO_REQUEST),
+        }));
+        all.push(record);
+        Calls(record)
     }
 
-    /// Runs a call.
-    pub(super) fn during<T>(&self, function: Function, now: Timestamp, id: Option<u32>, call: impl FnOnce() -> T) -> T {
-        self.function.store(function as u64, Ordering::Relaxed);
-        self.now_ns.store(now.as_ns(), Ordering::Relaxed);
-        if let Some(id) = id {
-            self.id.store(id.into(), Ordering::Relaxed);
+    /// Runs a call. Without a time or a request, those of the call before stay.
+    pub(super) fn during<T>(
+        &self,
+        function: Function,
+        now: Option<Timestamp>,
+        id: Option<u32>,
+        call: impl FnOnce() -> T,
+    ) -> T {
+        let record = self.0;
+        if let Some(now) = now {
+            record.now_ns.store(now.as_ns(), Ordering::Relaxed);
         }
-        let number = self.number.load(Ordering::Relaxed);
-        self.number.store(number + 1, Ordering::Release);
-        INSIDE.set(self);
+        if let Some(id) = id {
+            record.id.store(id.into(), Ordering::Relaxed);
+        }
+        let number = record.last.load(Ordering::Relaxed) + FIRST_CALL;
+        record.last.store(number, Ordering::Relaxed);
+        CALLED.set(Some(record));
+        record.call.store(number | function as u64, Ordering::Release);
         let answer = call();
-        INSIDE.set(std::ptr::null());
-        self.number.store(number + 2, Ordering::Release);
+        record.call.store(OUTSIDE, Ordering::Release);
         answer
     }
+}
 
+impl Record {
     /// Says what went wrong and ends the process. Allocates nothing, since it may run in a handler.
-    fn die(&self, [what, how]: [&str; 2]) -> ! {
-        let function = FUNCTIONS.get(self.function.load(Ordering::Relaxed) as usize).unwrap_or(&"");
+    fn die(&self, call: u64, [what, how]: [&str; 2]) -> ! {
+        let function = FUNCTIONS.get((call % FIRST_CALL) as usize).unwrap_or(&"");
         let (mut now, mut digits) = ([0; 20], [0; 20]);
         let id = match self.id.load(Ordering::Relaxed) {
             NO_REQUEST => b"none",
             id => decimal(id, &mut digits),
         };
-        let text: [&[u8]; 12] = [
+        print(&[
             b"iocast: the scheduler in ",
             self.file.as_bytes(),
             what.as_bytes(),
@@ -171,19 +164,23 @@ impl Calls {
             b" ns; the last request that it was called for is ",
             id,
             b"\n",
-            AT_CRASH.get().map_or(b"", AtCrash::write),
-        ];
-        for part in text {
-            // SAFETY: the pointer is valid for the length. What cannot be written is lost.
-            let _ = unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
-        }
+        ]);
+        leave_kept();
         // SAFETY: ends the process without running anything of the library.
         unsafe { libc::_exit(1) }
     }
 }
 
+/// Prints to standard error without allocating. What cannot be written is lost.
+pub(super) fn print(parts: &[&[u8]]) {
+    for part in parts {
+        // SAFETY: the pointer is valid for the length.
+        let _ = unsafe { libc::write(libc::STDERR_FILENO, part.as_ptr().cast(), part.len()) };
+    }
+}
+
 /// A number in digits.
-fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
+pub(super) fn decimal(mut number: u64, digits: &mut [u8; 20]) -> &[u8] {
     let mut begin = digits.len();
     loop {
         begin -= 1;
@@ -219,11 +216,10 @@ fn start() {
 }
 
 extern "C" fn crashed(signal: c_int) {
-    let inside = INSIDE.get();
-    // SAFETY: the pointer is set during a call alone, for which its owner waits.
-    if let Some(calls) = unsafe { inside.as_ref() } {
+    let call = CALLED.get().map(|record| (record, record.call.load(Ordering::Relaxed)));
+    if let Some((record, call)) = call.filter(|(_, call)| *call != OUTSIDE) {
         let name = SIGNALS.iter().find(|(number, _)| *number == signal).map_or("", |(_, name)| name);
-        calls.die([" crashed in ", name]);
+        record.die(call, [" crashed in ", name]);
     }
     // A fault of our own ends as if there were no handler: the instruction runs again, and abort() raises its signal again.
     let place = SIGNALS.iter().position(|(number, _)| *number == signal);
@@ -234,20 +230,18 @@ extern "C" fn crashed(signal: c_int) {
 
 /// Ends the process if one call is found again and again.
 fn watch() {
-    let mut found: Vec<(*const Calls, u64, u32)> = Vec::new();
+    let mut found: Vec<(u64, u32)> = Vec::new();
     loop {
         std::thread::sleep(LOOK);
-        let all: Vec<Arc<Calls>> =
-            ALL.lock().unwrap_or_else(PoisonError::into_inner).iter().filter_map(Weak::upgrade).collect();
-        let looked = |calls: &Arc<Calls>| {
-            let (place, number) = (Arc::as_ptr(calls), calls.number.load(Ordering::Acquire));
-            let before = found.iter().find(|&&(of, same, _)| of == place && same == number && number % 2 == 1);
-            let times = before.map_or(1, |&(.., times)| times + 1);
-            if times > LOOKS_MAX {
-                calls.die([" does not return from ", " for 10 s"]);
+        let all = ALL.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        found.resize(all.len(), (OUTSIDE, 0));
+        for (record, (before, times)) in all.iter().zip(&mut found) {
+            let call = record.call.load(Ordering::Acquire);
+            *times = if call == *before && call != OUTSIDE { *times + 1 } else { 1 };
+            *before = call;
+            if *times > LOOKS_MAX {
+                record.die(call, [" does not return from ", " for 10 s"]);
             }
-            (place, number, times)
-        };
-        found = all.iter().map(looked).collect();
+        }
     }
 }

@@ -4,7 +4,6 @@
 use std::ffi::{CStr, c_char, c_void};
 use std::path::Path;
 use std::ptr::NonNull;
-use std::sync::Arc;
 
 use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Request, Sectors, Timestamp};
@@ -154,7 +153,7 @@ impl Library {
         let calls = Calls::of(self.file);
         let create = self.c.create?;
         // SAFETY: there are as many values as tunables.
-        let state = calls.during(Function::Create, Timestamp::ZERO, None, || unsafe { create(values.as_ptr()) });
+        let state = calls.during(Function::Create, None, None, || unsafe { create(values.as_ptr()) });
         Some(Instance { library: self, state: NonNull::new(state)?, calls })
     }
 }
@@ -163,7 +162,7 @@ impl Library {
 pub(super) struct Instance {
     library: Library,
     state: NonNull<c_void>,
-    calls: Arc<Calls>,
+    calls: Calls,
 }
 
 // SAFETY: the header says that calls come from one thread at a time, not always the same.
@@ -173,7 +172,7 @@ impl Drop for Instance {
     fn drop(&mut self) {
         if let Some(destroy) = self.library.c.destroy {
             // SAFETY: the state is from `create` and is used no more.
-            self.calls.during(Function::Destroy, Timestamp::ZERO, None, || unsafe { destroy(self.state()) });
+            self.calls.during(Function::Destroy, None, None, || unsafe { destroy(self.state()) });
         }
     }
 }
@@ -188,7 +187,7 @@ impl Instance {
     fn with_request(&self, function: Function, of: Option<Requested>, now: Timestamp, id: u32, request: &Request) {
         if let Some(called) = of {
             let request = CRequest::of(request);
-            self.calls.during(function, now, Some(id), || unsafe { called(self.state(), now.as_ns(), id, &request) });
+            self.calls.during(function, Some(now), Some(id), || unsafe { called(self.state(), now.as_ns(), id, &request) });
         }
     }
 
@@ -202,7 +201,7 @@ impl Instance {
         let costs = CCost { context, position, capacity: drive_capacity, between, access };
         if let Some(dispatch) = self.library.c.dispatch {
             let room = CCapacity { reads: capacity.reads, others: capacity.writes };
-            self.calls.during(Function::Dispatch, now, None, || unsafe {
+            self.calls.during(Function::Dispatch, Some(now), None, || unsafe {
                 dispatch(self.state(), now.as_ns(), room, &raw const costs, &raw mut answer);
             });
         }
@@ -213,15 +212,15 @@ impl Instance {
         self.with_request(Function::Merged, self.library.c.merged, now, into, request);
     }
 
-    pub(super) fn remove(&mut self, now: Timestamp, id: u32) {
+    pub(super) fn remove(&mut self, id: u32) {
         if let Some(remove) = self.library.c.remove {
-            self.calls.during(Function::Remove, now, Some(id), || unsafe { remove(self.state(), id) });
+            self.calls.during(Function::Remove, None, Some(id), || unsafe { remove(self.state(), id) });
         }
     }
 
     pub(super) fn issued(&mut self, now: Timestamp, id: u32) {
         if let Some(issued) = self.library.c.issued {
-            self.calls.during(Function::Issued, now, Some(id), || unsafe { issued(self.state(), now.as_ns(), id) });
+            self.calls.during(Function::Issued, Some(now), Some(id), || unsafe { issued(self.state(), now.as_ns(), id) });
         }
     }
 
@@ -239,7 +238,7 @@ impl Instance {
     pub(super) fn may_merge(&self, into: u32, request: &Request) -> bool {
         let Some(may_merge) = self.library.c.may_merge else { return true };
         let (at, asked) = (request.arrival, CRequest::of(request));
-        self.calls.during(Function::MayMerge, at, Some(into), || unsafe { may_merge(self.state(), into, &asked) }) != 0
+        self.calls.during(Function::MayMerge, Some(at), Some(into), || unsafe { may_merge(self.state(), into, &asked) }) != 0
     }
 
     pub(super) fn front_merges(&self) -> bool {
@@ -252,18 +251,17 @@ impl Instance {
 
     pub(super) fn calls_for_dispatch(&self) -> bool {
         let Some(asks) = self.library.c.calls_for_dispatch else { return true };
-        let now = Timestamp::ZERO;
-        self.calls.during(Function::CallsForDispatch, now, None, || unsafe { asks(self.state()) }) != 0
+        self.calls.during(Function::CallsForDispatch, None, None, || unsafe { asks(self.state()) }) != 0
     }
 
     pub(super) fn merged_requests(&mut self, now: Timestamp, into: u32, from: u32, request: &Request) {
         let Some(joined) = self.library.c.merged_requests else {
-            self.remove(now, from);
+            self.remove(from);
             return self.merged(now, into, request);
         };
         let request = CRequest::of(request);
         let call = || unsafe { joined(self.state(), now.as_ns(), into, from, &request) };
-        self.calls.during(Function::MergedRequests, now, Some(into), call);
+        self.calls.during(Function::MergedRequests, Some(now), Some(into), call);
     }
 }
 

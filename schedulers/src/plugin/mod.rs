@@ -9,6 +9,7 @@
 mod abi;
 mod checked;
 mod guard;
+mod kept;
 mod library;
 
 use std::collections::BTreeMap;
@@ -19,7 +20,7 @@ use traces::spec::SpecError;
 
 use crate::entry::Entry;
 
-pub use guard::write_at_crash;
+pub use kept::{keep, leave_kept};
 
 /// The libraries that are loaded, by prefix and real path, each with its row.
 static LOADED: Mutex<BTreeMap<(&str, PathBuf), &'static Entry>> = Mutex::new(BTreeMap::new());
