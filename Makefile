@@ -64,7 +64,7 @@ test-kernel: tools kernel-trees
 
 kernel-trees: $(KERNELS:%=target/kernel/linux-source-%/Makefile)
 target/kernel/linux-source-%/Makefile:
-	mkdir -p $(@D).new
+	rm -rf $(@D).new && mkdir -p $(@D).new
 	cd $(@D).new && { apt-get download linux-source-$* || { $(SUDO) apt-get update -qq && apt-get download linux-source-$*; }; }
 	cd $(@D).new && dpkg-deb --fsys-tarfile linux-source-$*_*.deb | \
 	  tar -xO ./usr/src/linux-source-$*.tar.xz | tar -xJ --strip-components 1 $(addprefix linux-source-$*/, \

@@ -124,7 +124,7 @@ impl Options {
 fn unknown(name: &str) -> CommandLineError {
     let known = || OPTIONS.iter().map(|(option, ..)| *option);
     let near = match nearest(name, known()) {
-        near if near.is_empty() => String::new(),
+        near if near.is_empty() => ".".to_owned(),
         near => format!("; did you mean {}?", near.join(" or ")),
     };
     let all: Vec<&str> = known().collect();

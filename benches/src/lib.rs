@@ -20,10 +20,14 @@ extern crate schedulers as iocast_schedulers;
 extern crate traces as iocast_traces;
 
 pub mod baseline;
+#[doc(hidden)]
 pub mod capture;
+#[doc(hidden)]
 pub mod closed_loop;
 pub mod command_line;
+#[doc(hidden)]
 pub mod cost;
+#[doc(hidden)]
 pub mod decisions;
 pub mod markdown;
 pub mod outcome;

@@ -44,11 +44,19 @@ fn scenario(text: &mut String, outcome: &Outcome, baseline: Option<(&str, &Basel
         None => against_expected(text, outcome),
     }
     for alike in outcome.misses.chunk_by(|one, next| one.what == next.what) {
-        let _ =
-            write!(text, "{}\nIf the change is wanted, and you can explain it, ", printable_markdown(&alike[0].what));
-        text.push_str("put this there, and the new reason:\n\n```toml\n");
+        let _ = writeln!(text, "{}", printable_markdown(&alike[0].what));
+        let path = outcome.scenario.path.display();
+        if alike.iter().all(|miss| miss.new_line.is_none()) {
+            let _ = writeln!(text, "No limit holds; see {path}:{}.\n", alike[0].line);
+            continue;
+        }
+        text.push_str(
+            "If the change is wanted, and you can explain it, put this there, and the new reason:\n\n```toml\n",
+        );
         for Miss { line, was, new_line, .. } in alike {
-            let _ = writeln!(text, "{new_line} # {}:{line}, was {was}", outcome.scenario.path.display());
+            if let Some(new_line) = new_line {
+                let _ = writeln!(text, "{new_line} # {path}:{line}, was {was}");
+            }
         }
         text.push_str("```\n\n");
     }

@@ -27,8 +27,8 @@ pub struct Miss {
     pub line: usize,
     /// What the line states.
     pub was: String,
-    /// The line as it would have to be if the change is wanted.
-    pub new_line: String,
+    /// The line as it would have to be if the change is wanted. None for a bound against a figure of 0.
+    pub new_line: Option<String>,
 }
 
 impl Outcome {
@@ -78,7 +78,7 @@ fn missed(candidate: &Candidate, expected: &ExpectedFigure, measured: &[Measured
     }
     let Candidate { name, reason, .. } = candidate;
     let what = format!("{name} differs from the expected figures, which were explained by: \"{reason}\"");
-    let new_line = figure_line(&expected.name, &found.by_seed);
+    let new_line = Some(figure_line(&expected.name, &found.by_seed));
     Some(Miss { what, line: expected.line, was: values(&expected.by_seed), new_line })
 }
 
@@ -146,7 +146,8 @@ impl Held {
         let (says, is, reason) = (bound.says(), shown(self.value), &bound.reason);
         let what = format!("{says} does not hold: it is {is}. It was to hold because: \"{reason}\"");
         // A TOML float has a decimal point.
-        Some(Miss { what, line: bound.line, was: format!("{was:?}"), new_line: format!("{key} = {limit:?}") })
+        let new_line = limit.is_finite().then(|| format!("{key} = {limit:?}"));
+        Some(Miss { what, line: bound.line, was: format!("{was:?}"), new_line })
     }
 }
 

@@ -4,6 +4,7 @@ use serde::Serialize;
 use serde_json::Number;
 
 use crate::outcome::Outcome;
+use crate::scenario::figures::Measured;
 
 /// A figure as github-action-benchmark reads it.
 #[derive(Debug, Serialize)]
@@ -19,7 +20,7 @@ pub fn json(outcomes: &[Outcome]) -> String {
     let mut tracked = Vec::new();
     for Outcome { scenario, measured, .. } in outcomes {
         for (candidate, figures) in scenario.schedulers.iter().zip(measured) {
-            for figure in figures.iter().filter(|measured| measured.figure.smaller_is_better) {
+            for figure in figures.iter().filter(|measured| is_tracked(measured)) {
                 tracked.push(Tracked {
                     name: format!("{} / {} / {}", scenario.name, candidate.name, figure.name),
                     unit: figure.figure.unit,
@@ -32,6 +33,12 @@ pub fn json(outcomes: &[Outcome]) -> String {
     let mut text = serde_json::to_string_pretty(&tracked).expect("texts and numbers are JSON");
     text.push('\n');
     text
+}
+
+/// Whether less of this figure is better. The span of a VM is the time in which all VMs are active, and says nothing of it.
+fn is_tracked(measured: &Measured) -> bool {
+    let is_span_of_a_vm = measured.name != measured.figure.name && measured.figure.name == "span_ns";
+    measured.figure.smaller_is_better && !is_span_of_a_vm
 }
 
 /// The value of one seed exactly, or the mean of several.

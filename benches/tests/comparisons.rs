@@ -141,7 +141,7 @@ fn a_baseline_shows_old_new_and_change() {
     assert!(text.contains(&format!("Baseline old is {}", kept.display())), "{text}");
     let (text, passed) = folder.run("--baseline old").unwrap();
     assert!(passed && text.contains("As in baseline old: 18 of 18 figures."), "{text}");
-    // Another trace's worth of figures: a depth of 4 reorders requests.
+    // A shorter part of the trace has other figures.
     let before = fs::read_to_string(folder.file("one")).unwrap();
     fs::write(
         folder.file("one"),

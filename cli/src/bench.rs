@@ -11,7 +11,7 @@ use iocast_bench::template::{self, Draft, FILES, MANIFEST, Origin, scheduler};
 use replay::sources::{AddressMap, Mapping, Pacing, TimeWindow};
 use schedulers::Registry;
 use traces::quantity::parse_nanos;
-use traces::spec::{Spec, parse_list};
+use traces::spec::{Spec, library, parse_list};
 use traces::trace::ReadOptions;
 use traces::whole_file::{WholeFile, write_whole};
 
@@ -20,6 +20,7 @@ use crate::error::UsageError;
 use crate::files::refuse_existing;
 use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
+use crate::output_format::OutputFormat;
 use crate::vms::{self, Vm};
 
 /// Where the traces lie, from the folder of the scenario.
@@ -35,8 +36,10 @@ pub fn run(arguments: &Bench) -> Result<()> {
 
 /// A project that is to be written.
 struct Project {
-    /// Paths from the project's folder, and texts.
-    texts: Vec<(String, String)>,
+    /// Files that the user goes on with: paths from the project's folder, and texts. Those that exist stay.
+    own: Vec<(String, String)>,
+    /// The scenario's path and text.
+    scenario: (String, String),
     /// Names in the folder of the traces, and the files that are copied there.
     traces: Vec<(String, PathBuf)>,
 }
@@ -46,24 +49,35 @@ fn init(arguments: &BenchInit) -> Result<()> {
     let vms = traces(arguments)?;
     let known = Registry::builtin().with(&scheduler::ENTRY);
     let mut schedulers: Vec<Spec> = parse_list(&arguments.schedulers).map_err(UsageError::from_display)?;
+    for spec in &schedulers {
+        begins_at_the_root(library(&spec.name).map(|(_, path)| path))?;
+    }
     schedulers.push(Spec { name: scheduler::ENTRY.name.to_owned(), given: Vec::new() });
-    let mut texts: Vec<(String, String)> =
+    let mut own: Vec<(String, String)> =
         FILES.iter().map(|(path, text)| ((*path).to_owned(), (*text).to_owned())).collect();
-    texts.push((MANIFEST.to_owned(), manifest));
+    own.push((MANIFEST.to_owned(), manifest));
     let path = format!("scenarios/{}.toml", vms[0].name);
-    texts.push((path.clone(), String::new()));
-    let mut project = Project { texts, traces: copies(&vms)? };
+    let mut project = Project { own, scenario: (path, String::new()), traces: copies(&vms)? };
     let outputs: Vec<PathBuf> = project.paths().map(|path| arguments.folder.join(path)).collect();
     if !arguments.force {
         refuse_existing(&outputs, "another folder")?;
     }
-    let scenario = scenario(arguments, &vms, &schedulers, &path, &known)?;
-    project.texts.last_mut().expect("the scenario is the last").1 = scenario;
+    project.scenario.1 = scenario(arguments, &vms, &schedulers, &project.scenario.0, &known)?;
+    let (kept, own) = project.own.into_iter().partition(|(path, _)| arguments.folder.join(path).exists());
+    project.own = own;
     project.write(&arguments.folder)?;
-    let written: Vec<String> = outputs.iter().map(|path| path.display().to_string()).collect();
+    let list = |paths: &mut dyn Iterator<Item = PathBuf>| -> Vec<String> {
+        paths.map(|path| arguments.folder.join(path).display().to_string()).collect()
+    };
+    let format = OutputFormat::Table;
+    let mut text = output::written(&list(&mut project.paths()), format).trim_start().to_owned();
+    let kept: Vec<(String, String)> = kept;
+    if !kept.is_empty() {
+        let kept = list(&mut kept.iter().map(|(path, _)| PathBuf::from(path))).join(", ");
+        text.push_str(&output::sentence(&format!("As they were: {kept}. Remove one to have it written"), format));
+    }
     let next = format!("Next: cd {} && cargo test && cargo bench", arguments.folder.display());
-    let format = crate::output_format::OutputFormat::Table;
-    output::print(&format!("{}\n{}", output::written(&written, format).trim_start(), output::sentence(&next, format)))
+    output::print(&format!("{text}\n{}", output::sentence(&next, format)))
 }
 
 /// The manifest, which finds iocast in a checkout if one is named.
@@ -83,6 +97,7 @@ fn manifest(checkout: Option<&Path>) -> Result<String> {
 /// The VMs with the places of their disks on the drive.
 fn traces(arguments: &BenchInit) -> Result<Vec<Vm>> {
     let drive: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;
+    begins_at_the_root(Some(drive.name.as_str()).filter(|name| name.ends_with(".toml")))?;
     let BuiltDrive { drive, .. } = drive_models::build(&drive).map_err(UsageError::from_display)?;
     arguments
         .pacing
@@ -98,6 +113,17 @@ fn traces(arguments: &BenchInit) -> Result<Vec<Vm>> {
         return Err(UsageError(error).into());
     }
     vms::gather(named, &ReadOptions::default(), Mapping::Exact, window, drive.capacity())
+}
+
+/// Refuses a path that would begin at another folder in the scenario than here.
+fn begins_at_the_root(path: Option<&str>) -> Result<()> {
+    match path.filter(|path| !Path::new(path).is_absolute()) {
+        None => Ok(()),
+        Some(path) => Err(UsageError(format!(
+            "{path}: name its whole path, from / on; in a scenario a path begins at the scenario's folder"
+        ))
+        .into()),
+    }
 }
 
 /// The files of the traces, by their names.
@@ -152,7 +178,7 @@ fn scenario(arguments: &BenchInit, vms: &[Vm], schedulers: &[Spec], path: &str, 
 impl Project {
     /// The paths of all files, from the project's folder.
     fn paths(&self) -> impl Iterator<Item = PathBuf> {
-        let texts = self.texts.iter().map(|(path, _)| PathBuf::from(path));
+        let texts = self.own.iter().chain([&self.scenario]).map(|(path, _)| PathBuf::from(path));
         texts.chain(self.traces.iter().map(|(name, _)| Path::new("traces").join(name)))
     }
 
@@ -168,7 +194,7 @@ impl Project {
             io::copy(&mut File::open(path).with_context(named)?, &mut copy).with_context(named)?;
             copy.finish()?;
         }
-        for (path, text) in &self.texts {
+        for (path, text) in self.own.iter().chain([&self.scenario]) {
             write_whole(&folder.join(path), text.as_bytes())?;
         }
         Ok(())

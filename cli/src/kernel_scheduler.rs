@@ -9,7 +9,11 @@ use traces::whole_file::write_whole;
 use crate::arguments::{BuildKernelScheduler, KernelScheduler};
 use crate::error::UsageError;
 use crate::files::refuse_existing;
+use crate::needs::{self, uses};
 use crate::output::print;
+
+/// The C compiler, unless another is named.
+const CC: &str = "cc";
 
 /// Runs the subcommand.
 ///
@@ -29,7 +33,11 @@ fn build_library(arguments: &BuildKernelScheduler) -> Result<()> {
     let tree = tree.clone().or_else(|| tree_of(file)).ok_or_else(|| {
         UsageError(format!("{} does not lie in the folder block of a kernel tree: name it with --tree", file.display()))
     })?;
-    let library = build(&Source { file: file.clone(), tree, hz: *hz, compiler: cc.clone() })?;
+    if cc.is_none() {
+        needs::check(&[uses::KERNEL_SCHEDULER_BUILD])?;
+    }
+    let compiler = cc.clone().unwrap_or_else(|| CC.to_owned());
+    let library = build(&Source { file: file.clone(), tree, hz: *hz, compiler })?;
     write_whole(output, &library.bytes).with_context(|| output.display().to_string())?;
     let shown = output.display();
     // A path without a folder would be looked up among the libraries of the system.

@@ -95,6 +95,8 @@ fn what_exists_is_kept_and_mistakes_leave_nothing() {
         (&["--drive", "cheeta-15k4"], 2, "cheetah-15k4"),
         (&["--pacing", "fast"], 2, "--pacing fast: expected recorded"),
         (&["--iocast", "."], 2, "it has no schedulers/Cargo.toml"),
+        (&["--drive", "my.toml"], 2, "my.toml: name its whole path, from / on"),
+        (&["--schedulers", "plugin:./my.so"], 2, "./my.so: name its whole path, from / on"),
         (&["--traces", "missing.parquet"], 1, "missing.parquet"),
     ] {
         let arguments = match wrong[0] {
@@ -112,7 +114,12 @@ fn what_exists_is_kept_and_mistakes_leave_nothing() {
     assert!(code == 1 && said.contains("exists; overwrite it with --force, or choose another folder"), "{said}");
     assert_eq!(read(&mine, "src/lib.rs"), "mine");
     fs::write(mine.join("src/other.rs"), "kept").unwrap();
-    stdout(&[&begin[..], &["--force"]].concat());
+    let shorter = [&begin[..begin.len() - 1], &["1s", "--force"]].concat();
+    let said = stdout(&shorter);
+    assert!(said.contains("As they were: ") && said.contains("mine/src/lib.rs"), "{said}");
+    assert_eq!([read(&mine, "src/lib.rs"), read(&mine, "src/other.rs")], ["mine", "kept"]);
+    assert!(read(&mine, "scenarios/web.toml").contains("to = \"1s\""));
+    fs::remove_file(mine.join("src/lib.rs")).unwrap();
+    stdout(&shorter);
     assert_eq!(read(&mine, "src/lib.rs"), read(&example(), "src/lib.rs"));
-    assert_eq!(read(&mine, "src/other.rs"), "kept");
 }

@@ -129,7 +129,8 @@ fn runs_that_had_finished_when_a_scheduler_crashed_or_was_at_fault_are_kept() {
         let output = output.unwrap();
         let said = String::from_utf8(output.stderr).unwrap();
         assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{said}");
-        let place = said.split("runs that had finished: 3, a line of JSON each: ").nth(1).and_then(|rest| rest.lines().next());
+        let place =
+            said.split("runs that had finished: 3, a line of JSON each: ").nth(1).and_then(|rest| rest.lines().next());
         let kept = std::fs::read_to_string(place.unwrap_or_else(|| panic!("{fault}: {said}"))).unwrap();
         let runs: Vec<serde_json::Value> = kept.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         let result = json(&["compare", &mail, "--end", "3s", "--schedulers", &format!("fifo,sstf,{plugin}")]);

@@ -191,6 +191,15 @@ fn a_scheduler_may_refuse_a_merge() {
 }
 
 #[test]
+fn a_scheduler_may_refuse_joins() {
+    // The third waiting request closes the gap between the other two. fifo has them joined, kyber has not.
+    let waiting = [read(0, 100_000, 8), read(1, 16, 8), read(2, 32, 8), read(3, 24, 8)];
+    let log = |scheduler: &str| only(&run_with(scheduler, "fixed", Limits::default(), &waiting), "MJ");
+    assert_eq!(log("fifo"), ["3 M R 16+16", "3 J R 16+24"]);
+    assert_eq!(log("kyber"), ["3 M R 16+16"]);
+}
+
+#[test]
 fn discard_is_not_split_and_a_long_write_of_a_sequence_is() {
     let limits = Limits { max_sectors: Sectors::new(16), ..Limits::default() };
     let log = run(limits, &[at(0, Operation::Discard, 0, 1_000_000)]);

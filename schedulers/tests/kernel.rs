@@ -113,7 +113,7 @@ fn mq_deadline_and_kyber_decide_as_the_kernel_does() {
 
 /// The aim is 99.99 %. The bounds are what is reached, so that a rule that is lost turns this red.
 #[test]
-fn bfq_decides_as_the_kernel_does_but_for_three_decisions_in_a_hundred_thousand() {
+fn bfq_decides_as_the_kernel_does_but_for_five_decisions_in_a_hundred_thousand() {
     let folder = tempfile::tempdir().unwrap();
     for version in VERSIONS {
         let theirs = built(folder.path(), version, "bfq-iosched.c");

@@ -19,7 +19,7 @@ use traces::spec::{Spec, library, nearest};
 use traces::trace::ReadOptions;
 use traces::{DescriptionError, Nanos, Sectors, Timestamp, formats};
 use workloads::Until;
-use workloads::plan::{GuestPlan, GuestSettings, Named};
+use workloads::plan::{CACHE, GuestPlan, GuestSettings, Named};
 
 use super::expected::{self, Problem, Table, unknown_figure};
 use super::figures::names;
@@ -71,9 +71,6 @@ struct BoundText {
     of: Option<Spanned<String>>,
     reason: String,
 }
-
-/// The page cache of a guest without a size of its own, as `iocast compare` has it.
-const GUEST_CACHE: &str = "65m";
 
 impl Scenario {
     /// Reads and checks the scenario at `path`, whose schedulers are among `known`.
@@ -136,7 +133,7 @@ impl Reading<'_> {
         let built = drive_models::build(&drive).map_err(|error| of(&file.drive, error))?;
         let seeds = self.seeds(&file)?;
         let load = self.load(&file, seeds[0])?;
-        let vms = vms(&load, &built).map_err(|problem| (file.vm[0].span(), problem))?;
+        let vms = vms(&load, &built).map_err(|(vm, problem)| (file.vm[vm].span(), problem))?;
         let figures = names(&vms);
         let tables = expected::read(self.text, &figures, seeds.len())?;
         if tables.is_empty() || file.scheduler.is_empty() {
@@ -228,7 +225,7 @@ impl Reading<'_> {
                 let settings = GuestSettings {
                     seed,
                     capacity: parsed(file.guest_capacity.as_ref(), parse_sectors)?,
-                    cache_bytes: cache.unwrap_or_else(|| parse_bytes(GUEST_CACHE).expect("it is a size")),
+                    cache_bytes: cache.unwrap_or_else(|| parse_bytes(CACHE).expect("it is a size")),
                     keeps_journal: file.guest_journal.as_ref().is_none_or(|journal| *journal.get_ref()),
                 };
                 let until = Until { requests: window.limit, time: window.to.map(|end| Timestamp::ZERO + end) };
@@ -360,13 +357,15 @@ impl Reading<'_> {
     }
 }
 
-/// Names of the VMs, in the order of their numbers.
-fn vms(load: &Load, built: &BuiltDrive) -> Result<Vec<String>, String> {
-    match load {
-        Load::Traces { traces, .. } => Ok(traces.iter().map(|trace| trace.name.clone()).collect()),
-        Load::Guests { named, settings, until } => {
-            let plan = GuestPlan::new(named, *settings, *until, built.drive.capacity());
-            plan.map(|plan| plan.names()).map_err(|error| error.to_string())
-        }
-    }
+/// Names of the VMs, in the order of their numbers. An error comes with the first table `[[vm]]` that causes it.
+fn vms(load: &Load, built: &BuiltDrive) -> Result<Vec<String>, (usize, String)> {
+    let (named, settings, until) = match load {
+        Load::Traces { traces, .. } => return Ok(traces.iter().map(|trace| trace.name.clone()).collect()),
+        Load::Guests { named, settings, until } => (named, settings, until),
+    };
+    let plan = |count: usize| GuestPlan::new(&named[..count], *settings, *until, built.drive.capacity());
+    plan(named.len()).map(|plan| plan.names()).map_err(|error| {
+        let without_it = (1..named.len()).find(|&count| plan(count).is_err()).unwrap_or(named.len());
+        (without_it - 1, error.to_string())
+    })
 }

@@ -90,7 +90,6 @@ impl Scenario {
     }
 
     /// The metrics, and why the drive would be overloaded if arrivals did not wait for it.
-
     fn serve<S: Source>(
         &self,
         source: S,

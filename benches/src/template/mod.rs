@@ -27,7 +27,7 @@ const REPOSITORY: &str = env!("CARGO_PKG_REPOSITORY");
 /// Where a project finds iocast.
 #[derive(Clone, Copy, Debug)]
 pub enum Origin<'a> {
-    /// In the published repository, in this version.
+    /// In its repository, of which it takes the newest commit if that has this version.
     Published,
     /// In a checkout, whose path this is from the project's folder, or an absolute one.
     Checkout(&'a str),

@@ -14,9 +14,9 @@ pub struct Bench {
 pub enum BenchWhat {
     /// Write a project with a scheduler of your own, a scenario over your traces, and a CI workflow
     ///
-    /// The project is a Rust crate: a scheduler to change (src/lib.rs), a benchmark of five lines, copies of the
-    /// traces, a scenario with the figures that come out now, and a workflow for GitHub. `cargo test` checks what the
-    /// scheduler promises, `cargo bench` that the figures come out.
+    /// The project is a Rust crate: a scheduler to change (src/lib.rs) and a benchmark of five lines. It has copies of
+    /// the traces, a scenario with the figures that come out now, and a workflow for GitHub. `cargo test` checks what
+    /// the scheduler promises, `cargo bench` that the figures come out.
     Init(BenchInit),
 }
 
@@ -42,7 +42,7 @@ pub struct BenchInit {
     /// Use the packages of this checkout of iocast, and not the published ones
     #[arg(long, value_name = "CHECKOUT")]
     pub iocast: Option<PathBuf>,
-    /// Overwrite files of the project that exist
+    /// Overwrite the scenario and the traces where they exist; all other files of the project stay as they are
     #[arg(long)]
     pub force: bool,
 }

@@ -30,7 +30,7 @@ pub struct BuildKernelScheduler {
     /// Ticks in a second, in which the kernel counts jiffies (CONFIG_HZ)
     #[arg(long, default_value_t = 250, value_parser = clap::value_parser!(u32).range(10..=10_000))]
     pub hz: u32,
-    /// The C compiler
-    #[arg(long, default_value = "cc")]
-    pub cc: String,
+    /// The C compiler, if it is not `cc`
+    #[arg(long)]
+    pub cc: Option<String>,
 }

@@ -26,7 +26,7 @@ pub struct Workloads {
     #[arg(long, value_parser = parse_sectors, value_name = "SIZE")]
     pub guest_capacity: Option<Sectors>,
     /// Page cache of each guest, 0 for none; guests of a description have sizes of their own
-    #[arg(long, value_parser = parse_bytes, default_value = "65m", value_name = "SIZE")]
+    #[arg(long, value_parser = parse_bytes, default_value = workloads::plan::CACHE, value_name = "SIZE")]
     pub guest_cache: u64,
     /// Whether the guests' file systems keep a journal (ext3, ext4)
     #[arg(long, value_enum, default_value_t = Switch::On, value_name = "on|off")]

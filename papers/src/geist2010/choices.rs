@@ -2,8 +2,9 @@
 //!
 //! Each choice but those of the real drive was made once: the plainest reading, or the value that brings the VM's columns
 //! of Table 2 closest to the paper's. It was then kept. The choices are judged on Table 3, virtual. What a service is was
-//! read off both halves of Table 2, and what a hit takes off the paper's mark of one. The buffer of the real drive was chosen after the real columns
-//! had been seen, so that these are fitted; [`Choices::FIRST_DRIVE`] is the drive before that.
+//! read off both halves of Table 2, and what a hit takes off the paper's mark of one. The buffer of the real drive was
+//! chosen after the real columns had been seen, so that these are fitted; [`Choices::FIRST_DRIVE`] is the drive before
+//! that.
 
 use traces::Sectors;
 

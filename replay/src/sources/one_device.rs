@@ -27,8 +27,10 @@ impl OneDevice {
     fn several(&self) -> ReadError {
         let names: Vec<&str> = self.reader.meta().vms.iter().take(NAMED_MAX).map(String::as_str).collect();
         let what = format!("it holds several devices, each with its own address space: {}, …", names.join(", "));
-        ReadError::new(&self.path, Place::Whole, Problem::Malformed(what))
-            .remedy("choose one of them with --device NAME (iocast replay: --trace-device NAME)")
+        ReadError::new(&self.path, Place::Whole, Problem::Malformed(what)).remedy(
+            "choose one of them with --device NAME (iocast replay: --trace-device NAME); a scenario needs a file \
+                     that `iocast convert --device NAME` makes",
+        )
     }
 }
 

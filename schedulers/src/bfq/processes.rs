@@ -189,8 +189,9 @@ impl Bfq {
         })
     }
 
-    /// The priority of a process changes, maybe to another that ranks alike (`bfq_check_ioprio_change`). Its sync queue takes the new class and weight
-    /// when it is next put on a tree; its async requests go to the queue of the new priority at once.
+    /// The priority of a process changes, maybe to another that ranks alike (`bfq_check_ioprio_change`). Its sync queue
+    /// takes the new class and weight when it is next put on a tree; its async requests go to the queue of the new
+    /// priority at once.
     fn change_priority(&mut self, process: ProcessId, priority: Priority) {
         self.processes[process].priority = priority;
         let rank = Rank::of(priority);

@@ -36,7 +36,7 @@ impl Compiler<'_> {
         let (source, object) = (self.folder.join(&file), self.folder.join(format!("{file}.o")));
         let fail = |error: std::io::Error| BuildError::File { path: source.clone(), problem: error.to_string() };
         // The directive names the original in messages, and leaves the lines as they are.
-        fs::write(&source, format!("#line 1 \"{}\"\n{text}", name.escape_default())).map_err(fail)?;
+        fs::write(&source, format!("#line 1 {}\n{text}", quoted(name))).map_err(fail)?;
         let mut command = self.command();
         command.args(["-std=gnu11", "-O2", "-g", "-c", "-fPIC", "-fvisibility=hidden", "-fmessage-length=0"]);
         // As the kernel's own Makefile has it; signed sums of times wrap there.
@@ -69,6 +69,11 @@ impl Compiler<'_> {
         let compiler = self.command.to_owned();
         command.output().map_err(|error| BuildError::NoCompiler { compiler, error })
     }
+}
+
+/// A text as a string of C.
+pub(super) fn quoted(text: &str) -> String {
+    format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\""))
 }
 
 fn problem(what: &str, output: &Output) -> BuildError {

@@ -14,8 +14,8 @@ mod tree;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use compiler::Compiler;
 pub use compiler::Lacking;
+use compiler::{Compiler, quoted};
 use tree::Tree;
 
 /// The parts that stand in for the kernel: file and text.
@@ -73,7 +73,7 @@ pub enum BuildError {
         problem: String,
     },
     /// The compiler cannot be run.
-    #[error("the C compiler `{compiler}` cannot be run: {error}; Debian's package gcc has one, `--cc` names another")]
+    #[error("the C compiler `{compiler}` cannot be run: {error}; install it or name another")]
     NoCompiler {
         /// Its name.
         compiler: String,
@@ -143,8 +143,8 @@ pub fn build(source: &Source) -> Result<Library, BuildError> {
     let version = tree.version;
     let described = [
         format!("-DIOCAST_ASKS_ROTATIONAL={}", u8::from(asks_rotational)),
-        format!("-DIOCAST_SUMMARY=\"{stem} of Linux {version}, compiled from its source\""),
-        format!("-DIOCAST_ORIGIN=\"Linux {version} {}\"", sources.join(", ")),
+        format!("-DIOCAST_SUMMARY={}", quoted(&format!("{stem} of Linux {version}, compiled from its source"))),
+        format!("-DIOCAST_ORIGIN={}", quoted(&format!("Linux {version} {}", sources.join(", ")))),
     ];
     for (name, text) in SHIM_SOURCES {
         objects.push(compiler.compile(text, name, &described)?);

@@ -27,9 +27,7 @@ impl Tree {
     /// A folder that is no kernel tree.
     pub(super) fn open(root: &Path) -> Result<Tree, BuildError> {
         if let Some(missing) = NEEDED.iter().map(|name| root.join(name)).find(|path| !path.is_file()) {
-            let problem = "there is no such file, so `--tree` is no unpacked tree of Linux. Debian has trees in \
-                           /usr/src/linux-source-VERSION.tar.xz (package linux-source)"
-                .to_owned();
+            let problem = "there is no such file, so this is no unpacked tree of Linux's sources".to_owned();
             return Err(BuildError::File { path: missing, problem });
         }
         let path = root.join("Makefile");

@@ -187,7 +187,8 @@ impl Instance {
     fn with_request(&self, function: Function, of: Option<Requested>, now: Timestamp, id: u32, request: &Request) {
         if let Some(called) = of {
             let request = CRequest::of(request);
-            self.calls.during(function, Some(now), Some(id), || unsafe { called(self.state(), now.as_ns(), id, &request) });
+            self.calls
+                .during(function, Some(now), Some(id), || unsafe { called(self.state(), now.as_ns(), id, &request) });
         }
     }
 
@@ -220,7 +221,8 @@ impl Instance {
 
     pub(super) fn issued(&mut self, now: Timestamp, id: u32) {
         if let Some(issued) = self.library.c.issued {
-            self.calls.during(Function::Issued, Some(now), Some(id), || unsafe { issued(self.state(), now.as_ns(), id) });
+            self.calls
+                .during(Function::Issued, Some(now), Some(id), || unsafe { issued(self.state(), now.as_ns(), id) });
         }
     }
 
@@ -238,7 +240,8 @@ impl Instance {
     pub(super) fn may_merge(&self, into: u32, request: &Request) -> bool {
         let Some(may_merge) = self.library.c.may_merge else { return true };
         let (at, asked) = (request.arrival, CRequest::of(request));
-        self.calls.during(Function::MayMerge, Some(at), Some(into), || unsafe { may_merge(self.state(), into, &asked) }) != 0
+        self.calls.during(Function::MayMerge, Some(at), Some(into), || unsafe { may_merge(self.state(), into, &asked) })
+            != 0
     }
 
     pub(super) fn front_merges(&self) -> bool {

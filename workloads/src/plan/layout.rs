@@ -16,6 +16,9 @@ pub struct Disk {
     pub capacity: Option<Sectors>,
 }
 
+/// How the size of disks is stated.
+const CAPACITY: &str = "--guest-capacity, `guest_capacity` in a scenario";
+
 /// Disks without a size get a multiple of 1 MiB, in sectors, if the drive is large enough.
 const ALIGNMENT: u64 = 2048;
 
@@ -39,8 +42,8 @@ pub fn lay_out(disks: &[Disk], capacity: Sectors) -> Result<Vec<Range<u64>>, Pla
             let other = (0..index).find(|&other| ranges[other].as_ref().is_some_and(|other| overlap(other, range)));
             if let Some(other) = other {
                 return Err(PlanError(format!(
-                    "the disks of guests {} and {} overlap on the drive; give one another place (@PLACE) or make \
-                     them smaller (--guest-capacity)",
+                    "the disks of guests {} and {} overlap on the drive; give one another place (@PLACE, `place` in \
+                     a scenario) or make them smaller ({CAPACITY})",
                     disks[other].name, disk.name
                 )));
             }
@@ -55,7 +58,7 @@ pub fn lay_out(disks: &[Disk], capacity: Sectors) -> Result<Vec<Range<u64>>, Pla
         let Some(gap) = gap else {
             return Err(PlanError(format!(
                 "the drive of {drive} sectors has no gap for the disk of guest {}, {length} sectors; choose a larger \
-                 drive or smaller disks (--guest-capacity)",
+                 drive or smaller disks ({CAPACITY})",
                 disk.name
             )));
         };
@@ -88,7 +91,7 @@ fn check(disk: &Disk, range: &Range<u64>, drive: u64) -> Result<(), PlanError> {
         let sectors = range.end - range.start;
         return Err(PlanError(format!(
             "the disk of guest {name} has {sectors} sectors; a disk has at least 4 KiB and less than 16 TiB \
-             (--guest-capacity)"
+             ({CAPACITY})"
         )));
     }
     Ok(())

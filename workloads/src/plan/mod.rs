@@ -43,6 +43,9 @@ pub struct GuestSettings {
     pub keeps_journal: bool,
 }
 
+/// The page cache of a guest without a size of its own.
+pub const CACHE: &str = "65m";
+
 /// Guests with their places on a drive, which can be run any number of times.
 #[derive(Debug)]
 pub struct GuestPlan {
@@ -99,7 +102,8 @@ impl GuestPlan {
                 if guests.iter().any(|other| other.guest.name == planned.guest.name) {
                     let (name, what) = (&planned.guest.name, &named.what);
                     return Err(PlanError(format!(
-                        "two guests are named `{name}`; name them with --workload NAME={what}"
+                        "two guests are named `{name}`; name them with --workload NAME={what} (`name` in a \
+                         scenario)"
                     )));
                 }
                 guests.push(planned);
@@ -117,7 +121,8 @@ impl GuestPlan {
             && let Some(endless) = guests.iter().find(|planned| !planned.guest.workload.ends())
         {
             return Err(PlanError(format!(
-                "guest {}: `{}` never ends; set an end with --end TIME or --limit REQUESTS",
+                "guest {}: `{}` never ends; set an end with --end TIME or --limit REQUESTS (`to` or `limit` in a \
+                 scenario)",
                 endless.guest.name, endless.given
             )));
         }
