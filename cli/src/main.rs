@@ -31,6 +31,7 @@ mod place;
 mod predict;
 mod progress;
 mod replay;
+mod report;
 mod reproduce;
 mod scheduling;
 mod secret_key;
@@ -63,6 +64,7 @@ fn main() -> ExitCode {
         Command::Place(arguments) => place::run(&arguments),
         Command::Predict(arguments) => predict::run(&arguments),
         Command::Replay(arguments) => replay::run(&arguments),
+        Command::Report(arguments) => report::run(&arguments),
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),

@@ -58,6 +58,7 @@ impl Metrics {
             vms: vms.iter().enumerate().filter_map(|(index, name)| per_vm(index, name)).collect(),
             stack: None,
             live: None,
+            history: None,
             ratio: None,
             notes: Vec::new(),
         }

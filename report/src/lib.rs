@@ -1,4 +1,4 @@
-//! Pictures from results, as SVG and PNG. The only package that links plotters.
+//! Pictures from results, as SVG and PNG, and reports as HTML. The only package that links plotters and askama.
 //!
 //! Text is measured and drawn in a typeface that is part of the program, so that pictures are the same
 //! bytes everywhere and need no font of the system (`fonts/README.md`).
@@ -10,6 +10,7 @@ mod heading;
 pub mod heat;
 mod labels;
 pub mod lines;
+pub mod page;
 mod panel;
 mod ticks;
 
@@ -18,3 +19,4 @@ pub use calibration::CalibrationFigure;
 pub use canvas::{Canvas, Drawing, PictureError, Size};
 pub use heat::HeatFigure;
 pub use lines::LinesFigure;
+pub use page::Page;

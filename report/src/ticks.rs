@@ -53,6 +53,13 @@ impl Scale {
         Scale { low, high: if high > low { high } else { low + 1.0 }, is_logarithmic: false }
     }
 
+    /// For values that are far apart, of powers of ten: from the least that is above zero.
+    pub fn of_powers(values: impl Iterator<Item = f64>) -> Scale {
+        let (low, high) = ends(values.filter(|value| *value > 0.0));
+        let low = if low > 0.0 { low } else { 1.0 };
+        Scale { low, high: if high > low { high } else { low * 10.0 }, is_logarithmic: true }
+    }
+
     /// For bars: from zero, or of powers of ten where values are far apart, with a little room above.
     pub fn of_bars(values: impl Iterator<Item = f64> + Clone) -> Scale {
         let (low, high) = ends(values);

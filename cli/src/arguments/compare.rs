@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::picture::OUTPUTS;
-use super::{Picture, Replaying, Stack, Workloads};
+use super::{Picture, Replaying, ReportFile, Stack, Workloads};
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
@@ -43,6 +43,8 @@ pub struct Compare {
     pub mechanisms: bool,
     #[command(flatten)]
     pub picture: Picture,
+    #[command(flatten)]
+    pub report: ReportFile,
     /// Folder for the decision logs: one file per scheduler with each of its decisions
     #[arg(long, value_name = "FOLDER", group = OUTPUTS)]
     pub decision_log: Option<PathBuf>,

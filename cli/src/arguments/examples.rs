@@ -25,6 +25,17 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["report"],
+        [
+            ("From a comparison that kept what happened over time", "iocast report result.json -o result.html"),
+            ("Over a report that exists", "iocast report result.json -o result.html --force"),
+            (
+                "In one step, without a stored result",
+                "iocast compare web.parquet --pacing closed --report result.html",
+            ),
+        ],
+    ),
+    (
         &["diff"],
         [
             ("What a change of a scheduler did", "iocast diff before.json after.json"),

@@ -1,6 +1,6 @@
 //! `iocast compare`: replays traces or runs guests once per scheduler or stack, and compares the figures.
 
-mod answer;
+pub mod answer;
 mod candidates;
 mod details;
 mod load;
@@ -20,12 +20,13 @@ use std::sync::atomic::AtomicU64;
 use anyhow::{Context, Result, ensure};
 use drive_models::BuiltDrive;
 use rayon::prelude::*;
+use report::Page;
 use replay::host::Single;
 use replay::overload::Overload;
 use replay::rotational::asks_rotation;
 use replay::sources::{ReplaySource, TimeWindow, TraceRead};
 use replay::stack::Shares;
-use replay::{DecisionLog, Ended, Engine, Host, Limits, Metrics, ReplayError, Stage, figures};
+use replay::{DecisionLog, Ended, Engine, HistoryRecorder, Host, Limits, Metrics, ReplayError, Stage, figures};
 use schedulers::Registry;
 use schedulers::Scheduler as _;
 use schedulers::plugin::{keep, leave_kept};
@@ -93,10 +94,11 @@ pub fn run(arguments: &Compare) -> Result<()> {
         remove_unfinished_outputs()?;
     }
     let files = PictureFiles::planned(&arguments.picture)?;
+    let report = arguments.report.planned(arguments.picture.force)?;
     let replayed = replay_all(&setups, &candidates)?;
     let requests = |run: &Run| run.all.requests + run.other.requests;
     ensure!(replayed.iter().all(|replayed| requests(&replayed.run) > 0), setups[0].load.nothing(setups[0].window));
-    let comparison = compare(&setups, replayed, baseline)?;
+    let mut comparison = compare(&setups, replayed, baseline)?;
     for warning in &comparison.provenance.warnings {
         eprintln!("iocast: warning: {warning}");
     }
@@ -104,6 +106,12 @@ pub fn run(arguments: &Compare) -> Result<()> {
     let mut written = files_of_replays(arguments, &candidates);
     if let Some(files) = files {
         picture::write(&comparison, &stacks, &files, &mut written)?;
+    }
+    if let Some(report) = report {
+        report.write(&Page::of_comparison(&comparison, &answer::lines(&comparison)), &mut written)?;
+    }
+    if !arguments.report.history {
+        comparison.runs.iter_mut().for_each(|run| run.history = None);
     }
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&comparison),
@@ -232,6 +240,7 @@ impl<'a> Setup<'a> {
             log: self.decision_log(&log_path)?,
             log_path,
             shares: self.shares(index, candidate)?,
+            history: self.arguments.report.keeps_history().then(HistoryRecorder::default),
             advance,
         };
         let start = Start { part, source, observers };
@@ -269,7 +278,7 @@ impl<'a> Setup<'a> {
             }
             other => other.into(),
         })?;
-        let Observers { metrics, overload, log, log_path, shares, .. } = observer;
+        let Observers { metrics, overload, log, log_path, shares, history, .. } = observer;
         if let Some(log) = log {
             let name = || format!("the decision log {}", log_path.display());
             log.finish().and_then(|out| Ok(out.into_inner()?)).with_context(name)?.finish()?;
@@ -283,6 +292,7 @@ impl<'a> Setup<'a> {
         };
         let mut run = metrics.run(scheduler, status, &self.load.names());
         run.drive.clone_from(&self.part.name);
+        run.history = history.map(|history| history.finish(&self.load.names()));
         run.offered_load = verdict.offered_load.filter(|_| open);
         if !open && outcome.held_back {
             run.notes

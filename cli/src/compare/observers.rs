@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use replay::overload::Overload;
 use replay::stack::Shares;
-use replay::{DecisionLog, Metrics, Observer};
+use replay::{DecisionLog, HistoryRecorder, Metrics, Observer};
 use traces::whole_file::WholeFile;
 use traces::{Request, RequestId, Timestamp, VmId};
 
@@ -23,6 +23,8 @@ pub struct Observers {
     pub log_path: PathBuf,
     /// The bytes that each VM was served per interval.
     pub shares: Option<Shares>,
+    /// What happens over time.
+    pub history: Option<HistoryRecorder>,
     /// Moves the progress bar where the source does not.
     pub advance: Option<Advance>,
 }
@@ -34,6 +36,7 @@ macro_rules! each {
         $self.overload.$method($($argument),*);
         $self.log.$method($($argument),*);
         $self.shares.$method($($argument),*);
+        $self.history.$method($($argument),*);
         $self.advance.$method($($argument),*);
     };
 }

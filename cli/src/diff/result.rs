@@ -105,7 +105,8 @@ impl StoredResult {
                     self.traces.insert(name, (checksum.to_owned(), text("path").unwrap_or("?").to_owned()));
                     return;
                 }
-                for (key, value) in fields {
+                // Counts for pictures are no figures, and those beside them say what has changed.
+                for (key, value) in fields.iter().filter(|(key, _)| *key != "history") {
                     self.add(&joined(at, key), value);
                 }
             }

@@ -11,6 +11,7 @@ pub mod engines;
 pub mod free_run;
 pub mod guest;
 pub mod histograms;
+pub mod history;
 pub mod isolation;
 pub mod lab;
 pub mod live;
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 use crate::trace::{Clock, Layer, Losses, TraceMeta};
 use crate::units::Nanos;
 
+pub use history::History;
 pub use live::LiveFigures;
 pub use stack::{Fairness, LayerFigures, StackFigures};
 pub use statistics::SpanFigures;
@@ -210,6 +212,9 @@ pub struct Run {
     /// How a replay on a real device kept its times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveFigures>,
+    /// What happened over time, if that was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
     /// Ratios to the baseline, if both are comparable.
     pub ratio: Option<Ratio>,
     /// Anything a reader of the figures should know.

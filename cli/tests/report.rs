@@ -1,0 +1,73 @@
+//! `iocast report` and `--report`.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+mod program;
+
+use std::fs;
+
+use program::{failure, json, sample, stdout};
+
+#[test]
+fn a_stored_result_gives_the_report_of_the_command_that_made_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (now, later, stored) = (path("now.html"), path("later.html"), path("result.json"));
+    let compare = ["compare", &sample("mail.parquet"), "--end", "5s", "--schedulers", "fifo,cats", "--pacing", "closed"];
+    let text = stdout(&[&compare[..], &["--report", &now, "--history", "--output-format", "json"]].concat());
+    fs::write(&stored, &text).unwrap();
+    let said = stdout(&["report", &stored, "-o", &later]);
+    assert!(said.contains(&format!("Written: {later}")), "{said}");
+    let page = fs::read_to_string(&now).unwrap();
+    assert_eq!(page, fs::read_to_string(&later).unwrap());
+    for part in ["How long reads take", "p99 of reads over time", "Reads of mail by address", "Rules of the schedulers"] {
+        assert!(page.contains(part), "{part}");
+    }
+    // The history changes no figure, and stays out of a result that is not asked for it.
+    let without = json(&compare);
+    let mut with: serde_json::Value = serde_json::from_str(&text).unwrap();
+    for run in with["runs"].as_array_mut().unwrap() {
+        let history = run.as_object_mut().unwrap().remove("history").unwrap();
+        let responses = history["read"]["responses"]["columns"].as_array().unwrap();
+        let counts = responses.iter().flat_map(|column| column.as_str().unwrap().split_whitespace());
+        let reads: u64 = counts.map(|pair| pair.split(':').nth(1).unwrap().parse::<u64>().unwrap()).sum();
+        assert_eq!(reads, run["read"]["requests"].as_u64().unwrap());
+    }
+    assert_eq!(with, without);
+    fs::write(path("without.json"), without.to_string()).unwrap();
+    let said = stdout(&["diff", &path("without.json"), &stored]);
+    assert!(said.contains("no figure") || !said.contains("history"), "{said}");
+    // A result without a history has a report, too, which says what is missing.
+    stdout(&["report", &path("without.json"), "-o", &path("short.html")]);
+    let short = fs::read_to_string(path("short.html")).unwrap();
+    assert!(short.contains("`--history` keeps it") && short.contains("cats"), "{short}");
+}
+
+#[test]
+fn what_is_no_result_and_files_that_exist_are_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
+    let (input, output) = (path("in.json"), path("out.html"));
+    for (text, code, wanted) in [
+        ("{", 1, "it is no JSON"),
+        ("{}", 1, "it is no result of iocast"),
+        (r#"{"schema_version": 99, "runs": []}"#, 1, "it has version 99 of the results' form, and this program reads 1"),
+        (r#"{"schema_version": 1}"#, 2, "reports are made of results of `compare` and `replay`"),
+        (r#"{"schema_version": 1, "runs": [{}]}"#, 1, "missing field"),
+    ] {
+        fs::write(&input, text).unwrap();
+        let (found, said) = failure(&["report", &input, "-o", &output]);
+        assert!(found == code && said.contains(wanted), "{text}: {said}");
+        assert!(!std::path::Path::new(&output).exists(), "{text}");
+    }
+    let (code, said) = failure(&["report", &path("none.json"), "-o", &output]);
+    assert!(code == 1 && said.contains("none.json"), "{said}");
+    fs::write(&output, "mine").unwrap();
+    let compare = ["compare", &sample("mail.parquet"), "--end", "1s", "--schedulers", "fifo", "--report"];
+    let (code, said) = failure(&[&compare[..], &[&output]].concat());
+    assert!(code == 1 && said.contains("exists; overwrite it with --force, or choose another file"), "{said}");
+    let (code, said) = failure(&[&compare[..], &[&path("no/such/folder.html")]].concat());
+    assert!(code == 1 && said.contains("no/such"), "{said}");
+    assert_eq!(fs::read_to_string(&output).unwrap(), "mine");
+    stdout(&[&compare[..], &[&output, "--force"]].concat());
+    assert!(fs::read_to_string(&output).unwrap().starts_with("<!DOCTYPE html>"));
+}

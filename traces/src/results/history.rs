@@ -1,0 +1,153 @@
+//! What happened in a run over time: counts in intervals, for pictures. Its size does not depend on that of the run.
+
+use serde::{Deserialize, Serialize};
+
+use crate::units::Nanos;
+
+/// The most intervals of a history, and the most rows of a grid.
+pub const STEPS_MAX: usize = 256;
+
+/// The rows of response times in each doubling ([`response_row`]).
+const PER_DOUBLING: u32 = 8;
+
+/// The course of a run, in intervals of equal length from the first arrival on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct History {
+    /// The length of an interval.
+    pub interval_ns: Nanos,
+    /// Arrivals outstanding: their mean in each interval.
+    pub outstanding_mean: Vec<f64>,
+    /// The most at any time of each interval.
+    pub outstanding_max: Vec<u64>,
+    /// Reads.
+    pub read: ClassHistory,
+    /// Writes.
+    pub write: ClassHistory,
+    /// What each VM was served, in the order of their numbers.
+    pub vms: Vec<VmHistory>,
+    /// Device requests by the distance that the head moved: none, then by powers of two. Element `n` counts 2^(n-1)
+    /// sectors to less than 2^n.
+    pub seeks: Vec<u64>,
+}
+
+/// Reads or writes over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct ClassHistory {
+    /// Completed arrivals by interval and response time; the values of its rows are those of [`response_row`].
+    pub responses: Grid,
+    /// Arrivals by how many of their class they found outstanding; the last element counts those that found more, too.
+    pub found: Vec<u64>,
+}
+
+/// One VM over time.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct VmHistory {
+    /// Its name.
+    pub vm: String,
+    /// Reads and writes completed in each interval.
+    pub requests: Vec<u64>,
+    /// Bytes that they asked for.
+    pub bytes: Vec<u64>,
+    /// Completed reads by interval and first sector.
+    pub reads: Grid,
+    /// Completed writes by interval and first sector.
+    pub writes: Grid,
+}
+
+/// Counts by interval and value. A row stands for `row_size` values: row `r` for those from `r * row_size` on.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Grid {
+    /// Values in a row.
+    pub row_size: u64,
+    /// For each interval the rows that count anything, in ascending order, each with its count. As JSON a text for each
+    /// interval, such as `5:1 6:100`.
+    #[serde(with = "columns")]
+    pub columns: Vec<Vec<(u64, u64)>>,
+}
+
+/// The columns of a grid as texts, a tenth of the size of lists.
+mod columns {
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(super) fn serialize<S: Serializer>(columns: &[Vec<(u64, u64)>], serializer: S) -> Result<S::Ok, S::Error> {
+        let text = |column: &Vec<(u64, u64)>| {
+            column.iter().map(|(row, count)| format!("{row}:{count}")).collect::<Vec<String>>().join(" ")
+        };
+        serializer.collect_seq(columns.iter().map(text))
+    }
+
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<(u64, u64)>>, D::Error> {
+        let texts = Vec::<String>::deserialize(deserializer)?;
+        texts.iter().map(|text| text.split_whitespace().map(pair::<D::Error>).collect()).collect()
+    }
+
+    fn pair<E: Error>(text: &str) -> Result<(u64, u64), E> {
+        let parsed = text.split_once(':').and_then(|(row, count)| Some((row.parse().ok()?, count.parse().ok()?)));
+        parsed.ok_or_else(|| E::custom(format!("`{text}` is no row and count, as in 5:1")))
+    }
+}
+
+impl Grid {
+    /// The first and the last row that count anything.
+    pub fn rows(&self) -> Option<(u64, u64)> {
+        let first = self.columns.iter().filter_map(|column| column.first()).map(|(row, _)| *row).min()?;
+        let last = self.columns.iter().filter_map(|column| column.last()).map(|(row, _)| *row).max()?;
+        Some((first, last))
+    }
+
+    /// The counts of all intervals by row, in ascending order.
+    pub fn by_row(&self) -> Vec<(u64, u64)> {
+        let mut all: std::collections::BTreeMap<u64, u64> = std::collections::BTreeMap::new();
+        for (row, count) in self.columns.iter().flatten() {
+            *all.entry(*row).or_default() += count;
+        }
+        all.into_iter().collect()
+    }
+}
+
+/// The row of a response time: eight in each doubling, at even distances.
+pub fn response_row(response: Nanos) -> u64 {
+    let ns = response.as_ns().max(u64::from(PER_DOUBLING));
+    let doubling = ns.ilog2();
+    let eighth = (ns >> (doubling - PER_DOUBLING.ilog2())) % u64::from(PER_DOUBLING);
+    u64::from(doubling * PER_DOUBLING) + eighth
+}
+
+/// The least response time of a row, in ns.
+pub fn response_of_row(row: u64) -> f64 {
+    let (doubling, eighth) = (row / u64::from(PER_DOUBLING), row % u64::from(PER_DOUBLING));
+    (1_u64 << doubling.min(63)) as f64 * (1.0 + eighth as f64 / f64::from(PER_DOUBLING))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn columns_are_texts_that_give_the_same_grid() {
+        let grid = Grid { row_size: 8, columns: vec![vec![(5, 1), (6, 100)], vec![], vec![(u64::MAX, 2)]] };
+        let text = serde_json::to_string(&grid).unwrap();
+        assert_eq!(text, r#"{"row_size":8,"columns":["5:1 6:100","","18446744073709551615:2"]}"#);
+        assert_eq!(serde_json::from_str::<Grid>(&text).unwrap(), grid);
+        for wrong in ["5", "5:", "a:1", "5:1:2", "-1:1"] {
+            let error = serde_json::from_str::<Grid>(&text.replace("5:1", wrong)).unwrap_err().to_string();
+            assert!(error.contains("is no row and count"), "{wrong}: {error}");
+        }
+    }
+
+    #[test]
+    fn rows_of_responses_ascend_and_are_at_most_an_eighth_wide() {
+        let mut before = response_row(Nanos::ZERO);
+        for ns in (0..4000).chain((12..63).flat_map(|bits| [0, 1, 2, 3].map(|part| (4 + part) << (bits - 2)))) {
+            let row = response_row(Nanos::from_ns(ns));
+            assert!(row == before || row == before + 1 || ns > 4000, "{ns}");
+            before = row;
+            if ns >= 8 {
+                let [low, high] = [row, row + 1].map(response_of_row);
+                assert!(low <= ns as f64 && (ns as f64) < high && high <= low * 1.126, "{ns}: {low} to {high}");
+            }
+        }
+        assert_eq!(response_row(Nanos::from_ns(u64::MAX)), 511);
+    }
+}
