@@ -1,11 +1,11 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
 .PHONY: demo install uninstall test test-full test-kernel kernel-trees test-shared package tools lint unit live doc scenarios \
-  example peers fuzz bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64
+  example peers fuzz bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64 browser accessibility semver
 
-# The main job on shipped samples. Needs a Rust toolchain and nothing else.
+# The main job on shipped samples, and its report. Needs a Rust toolchain and nothing else.
 demo:
 	cargo run --profile demo --quiet --package iocast -- compare traces/samples/mail.parquet \
-	  --schedulers fifo,sstf,cscan,deadline,cats --drive cheetah-15k4 --pacing closed
+	  --schedulers fifo,sstf,cscan,deadline,cats --drive cheetah-15k4 --pacing closed --report target/demo.html --force
 
 # The program, its manual pages, the completions of bash, zsh and fish, the documentation and the sample traces below
 # DESTDIR and PREFIX. IOCAST names a binary that is built already; without it the release binary is built.
@@ -42,11 +42,26 @@ test: tools lint unit live doc scenarios example
 # The tests that take minutes each, in an optimised build. A short test of the same rule is in `make test`. Those of
 # AS_ROOT install the program into an empty folder and run every subcommand once, and boot the lab's VMs.
 AS_ROOT := cargo test --profile long --workspace --test installed --test lab --test ublk
-test-full: tools kernel-trees
+test-full: tools browser kernel-trees
 	cargo test --profile long --workspace --test 'long_*' --test papers
 	$(AS_ROOT) --no-run
 	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing
 	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(AS_ROOT)
+
+# Reports are opened in Debian's Chromium.
+browser:
+	@command -v chromium >/dev/null || { echo "installing chromium with apt-get"; \
+	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium; }
+
+# A report under the rules of axe-core, which npm fetches.
+accessibility: browser
+	mkdir -p target/axe && cd target/axe && npm pack --silent axe-core@4 && tar -xzf axe-core-*.tgz package/axe.min.js
+	IOCAST_AXE=$(CURDIR)/target/axe/package/axe.min.js $(TEST) --test axe -- --nocapture
+
+# The interfaces of the packages against those of the last release.
+semver:
+	command -v cargo-semver-checks >/dev/null || cargo install cargo-semver-checks --locked
+	cargo semver-checks --workspace --exclude iocast --baseline-rev $$(git describe --tags --abbrev=0)
 
 # Each package as it would be published. What is packaged is not built again.
 package:
@@ -72,7 +87,8 @@ target/kernel/linux-source-%/Makefile:
 	rm -rf $(@D) && mv $(@D).new $(@D)
 
 # All targets are built from the whole workspace, so that they share one build. A plain `cargo test` leaves out the
-# targets that Cargo.toml marks `test = false`: `live_*`, `long_*`, `installed`, `kernel`, `lab`, `papers` and `shared`.
+# targets that Cargo.toml marks `test = false`: `live_*`, `long_*`, `axe`, `installed`, `kernel`, `lab`, `papers` and
+# `shared`.
 # They are selected by name.
 TEST := cargo test --workspace
 

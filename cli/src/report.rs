@@ -1,9 +1,11 @@
 //! `iocast report`: one HTML file from a result.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use report::Page;
+use report::page::Chart;
+use report::{Drawing as _, Page, Size};
 use serde_json::Value;
 use traces::results::{Comparison, SCHEMA_VERSION};
 use traces::whole_file::{WholeFile, write_whole};
@@ -15,15 +17,20 @@ use crate::files::refuse_existing;
 use crate::output::{print, written};
 use crate::output_format::OutputFormat;
 
+/// The size of figures in pixels.
+const FIGURE: Size = Size { width: 900, height: 560 };
+/// The longest title in a file's name.
+const NAME_MAX: usize = 80;
+
 /// Runs the subcommand.
 ///
 /// # Errors
 /// A result that cannot be read or is of another kind or version; a file that cannot be written.
 pub fn run(arguments: &Report) -> Result<()> {
-    let file = HtmlFile::planned(&arguments.output, arguments.force)?;
+    let outputs = Outputs::planned(Some(&arguments.output), arguments.figures.as_deref(), arguments.force)?;
     let comparison = read(&arguments.result)?;
     let mut names = Vec::new();
-    file.write(&Page::of_comparison(&comparison, &answer::lines(&comparison)), &mut names)?;
+    outputs.write(&Page::of_comparison(&comparison, &answer::lines(&comparison)), &mut names)?;
     print(written(&names, OutputFormat::Table).trim_start())
 }
 
@@ -44,48 +51,95 @@ fn read(path: &Path) -> Result<Comparison> {
     let is_comparison = value.get("runs").is_some_and(Value::is_array);
     ensure!(
         is_comparison,
-        UsageError(format!("{}: reports are made of results of `compare` and `replay`, and it is none", path.display()))
+        UsageError(format!(
+            "{}: reports are made of results of `compare` and `replay`, and it is none",
+            path.display()
+        ))
     );
     serde_json::from_value(value).with_context(name)
 }
 
-/// A report's file, which is checked before any work.
-pub struct HtmlFile(PathBuf);
+/// The files of a report, which are checked before any work.
+pub struct Outputs {
+    page: Option<PathBuf>,
+    /// The folder of the pictures.
+    figures: Option<PathBuf>,
+}
 
-impl HtmlFile {
+impl Outputs {
     /// # Errors
-    /// A file that exists without `force`, or that cannot be written.
-    pub fn planned(path: &Path, force: bool) -> Result<HtmlFile> {
-        if !force {
-            refuse_existing(std::slice::from_ref(&path.to_path_buf()), "another file")?;
+    /// A page that exists, or a folder with anything in it, without `force`; what cannot be written.
+    pub fn planned(page: Option<&Path>, figures: Option<&Path>, force: bool) -> Result<Outputs> {
+        if let Some(path) = page {
+            if !force {
+                refuse_existing(std::slice::from_ref(&path.to_path_buf()), "another file")?;
+            }
+            // Begun and dropped, so that a folder that takes no file is known at once.
+            WholeFile::create(path).map(drop)?;
         }
-        // Begun and dropped, so that a folder that takes no file is known at once.
-        WholeFile::create(path).map(drop)?;
-        Ok(HtmlFile(path.to_owned()))
+        if let Some(folder) = figures {
+            let named = || folder.display().to_string();
+            fs::create_dir_all(folder).with_context(named)?;
+            let is_empty = fs::read_dir(folder).with_context(named)?.next().is_none();
+            ensure!(
+                is_empty || force,
+                "{}: it is not empty; add to it with --force, or choose another folder",
+                named()
+            );
+        }
+        Ok(Outputs { page: page.map(Path::to_owned), figures: figures.map(Path::to_owned) })
     }
 
-    /// Writes the report and appends its name to `written`.
+    /// Writes what is asked for, and appends the names to `written`.
     ///
     /// # Errors
     /// A file that cannot be written.
     pub fn write(&self, page: &Page, written: &mut Vec<String>) -> Result<()> {
-        write_whole(&self.0, page.html()?.as_bytes())?;
-        written.push(self.0.display().to_string());
+        if let Some(path) = &self.page {
+            write_whole(path, page.html()?.as_bytes())?;
+            written.push(path.display().to_string());
+        }
+        let Some(folder) = &self.figures else { return Ok(()) };
+        let charts: Vec<&Chart> = page.charts().filter(|chart| chart.has_marks()).collect();
+        for (number, chart) in charts.iter().enumerate() {
+            let stem = format!("{:02}-{}", number + 1, as_file_name(&chart.title));
+            for (ending, bytes) in [("svg", chart.svg(FIGURE)?.into_bytes()), ("png", chart.png(FIGURE)?)] {
+                write_whole(&folder.join(format!("{stem}.{ending}")), &bytes)?;
+            }
+        }
+        written.push(format!("{} figures in {}, each as SVG and PNG", charts.len(), folder.display()));
         Ok(())
     }
+}
+
+/// A title in small letters, digits and hyphens.
+fn as_file_name(title: &str) -> String {
+    let words = title.split(|letter: char| !letter.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.map(str::to_ascii_lowercase).collect::<Vec<String>>().join("-").chars().take(NAME_MAX).collect()
 }
 
 impl ReportFile {
     /// Whether replays keep what happens over time.
     pub fn keeps_history(&self) -> bool {
-        self.history || self.report.is_some()
+        self.history || self.report.is_some() || self.figures.is_some()
     }
 
-    /// The file, if a report is asked for.
+    /// The files that are asked for.
     ///
     /// # Errors
-    /// As [`HtmlFile::planned`].
-    pub fn planned(&self, force: bool) -> Result<Option<HtmlFile>> {
-        self.report.as_deref().map(|path| HtmlFile::planned(path, force)).transpose()
+    /// As [`Outputs::planned`].
+    pub fn planned(&self, force: bool) -> Result<Outputs> {
+        Outputs::planned(self.report.as_deref(), self.figures.as_deref(), force)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_files_are_plain() {
+        assert_eq!(as_file_name("p99 of reads: ../<bfq>/π over time"), "p99-of-reads-bfq-over-time");
+        assert_eq!(as_file_name(&"x".repeat(500)).len(), NAME_MAX);
     }
 }

@@ -12,14 +12,16 @@ fn a_stored_result_gives_the_report_of_the_command_that_made_it() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();
     let (now, later, stored) = (path("now.html"), path("later.html"), path("result.json"));
-    let compare = ["compare", &sample("mail.parquet"), "--end", "5s", "--schedulers", "fifo,cats", "--pacing", "closed"];
+    let compare =
+        ["compare", &sample("mail.parquet"), "--end", "5s", "--schedulers", "fifo,cats", "--pacing", "closed"];
     let text = stdout(&[&compare[..], &["--report", &now, "--history", "--output-format", "json"]].concat());
     fs::write(&stored, &text).unwrap();
     let said = stdout(&["report", &stored, "-o", &later]);
     assert!(said.contains(&format!("Written: {later}")), "{said}");
     let page = fs::read_to_string(&now).unwrap();
     assert_eq!(page, fs::read_to_string(&later).unwrap());
-    for part in ["How long reads take", "p99 of reads over time", "Reads of mail by address", "Rules of the schedulers"] {
+    for part in ["How long reads take", "p99 of reads over time", "Reads of mail by address", "Rules of the schedulers"]
+    {
         assert!(page.contains(part), "{part}");
     }
     // The history changes no figure, and stays out of a result that is not asked for it.
@@ -35,7 +37,19 @@ fn a_stored_result_gives_the_report_of_the_command_that_made_it() {
     assert_eq!(with, without);
     fs::write(path("without.json"), without.to_string()).unwrap();
     let said = stdout(&["diff", &path("without.json"), &stored]);
-    assert!(said.contains("no figure") || !said.contains("history"), "{said}");
+    assert!(said.starts_with("All ") && said.contains("are the same"), "{said}");
+    // Each chart is a picture, too.
+    let said = stdout(&["report", &stored, "-o", &later, "--force", "--figures", &path("figures")]);
+    let mut names: Vec<String> =
+        fs::read_dir(path("figures")).unwrap().map(|file| file.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    assert_eq!(names[..2], ["01-how-long-reads-take.png", "01-how-long-reads-take.svg"]);
+    assert_eq!(names.len(), 2 * page.matches("<figure>").count(), "{said}");
+    for name in &names {
+        assert!(fs::metadata(path(&format!("figures/{name}"))).unwrap().len() < 300_000);
+    }
+    let (code, said) = failure(&["report", &stored, "-o", &path("other.html"), "--figures", &path("figures")]);
+    assert!(code == 1 && said.contains("it is not empty"), "{said}");
     // A result without a history has a report, too, which says what is missing.
     stdout(&["report", &path("without.json"), "-o", &path("short.html")]);
     let short = fs::read_to_string(path("short.html")).unwrap();
@@ -50,7 +64,11 @@ fn what_is_no_result_and_files_that_exist_are_refused() {
     for (text, code, wanted) in [
         ("{", 1, "it is no JSON"),
         ("{}", 1, "it is no result of iocast"),
-        (r#"{"schema_version": 99, "runs": []}"#, 1, "it has version 99 of the results' form, and this program reads 1"),
+        (
+            r#"{"schema_version": 99, "runs": []}"#,
+            1,
+            "it has version 99 of the results' form, and this program reads 1",
+        ),
         (r#"{"schema_version": 1}"#, 2, "reports are made of results of `compare` and `replay`"),
         (r#"{"schema_version": 1, "runs": [{}]}"#, 1, "missing field"),
     ] {

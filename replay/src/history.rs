@@ -60,12 +60,7 @@ impl Default for HistoryRecorder {
         HistoryRecorder {
             first_arrival: None,
             interval: FIRST_INTERVAL,
-            outstanding: Outstanding {
-                now: 0,
-                until: Nanos::ZERO,
-                integrals: [0; STEPS_MAX],
-                most: [0; STEPS_MAX],
-            },
+            outstanding: Outstanding { now: 0, until: Nanos::ZERO, integrals: [0; STEPS_MAX], most: [0; STEPS_MAX] },
             classes: [class(), class()],
             vms: Vec::new(),
             seeks: [0; u64::BITS as usize + 1],
@@ -167,7 +162,13 @@ impl VmCounts {
 
     fn history(&self, vm: String, columns: usize) -> VmHistory {
         let [reads, writes] = [0, 1].map(|class| self.addresses[class].grid(columns));
-        VmHistory { vm, requests: self.requests[..columns].to_vec(), bytes: self.bytes[..columns].to_vec(), reads, writes }
+        VmHistory {
+            vm,
+            requests: self.requests[..columns].to_vec(),
+            bytes: self.bytes[..columns].to_vec(),
+            reads,
+            writes,
+        }
     }
 }
 
@@ -307,4 +308,3 @@ impl Observer for HistoryRecorder {
         vm.addresses[class].add(column, request.lba.sector());
     }
 }
-

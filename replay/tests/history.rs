@@ -76,7 +76,10 @@ fn check(
         assert!(high - low < STEPS_MAX as u64);
         let values: Vec<u64> = arrivals.iter().filter(|arrival| chosen(&arrival.request)).map(value).collect();
         let range = values.iter().max().unwrap() - values.iter().min().unwrap();
-        assert!(range / grid.row_size * 2 + 2 >= STEPS_MAX as u64 || grid.row_size <= 8, "rows are coarser than need be");
+        assert!(
+            range / grid.row_size * 2 + 2 >= STEPS_MAX as u64 || grid.row_size <= 8,
+            "rows are coarser than need be"
+        );
     }
 }
 
@@ -141,7 +144,8 @@ proptest! {
 
 #[test]
 fn what_an_arrival_finds_and_seeks_are_counted_by_class() {
-    let read = |ms, lba| Request::new(Timestamp::ZERO + Nanos::from_ms(ms), Operation::Read, Lba::new(lba), Sectors::new(8));
+    let read =
+        |ms, lba| Request::new(Timestamp::ZERO + Nanos::from_ms(ms), Operation::Read, Lba::new(lba), Sectors::new(8));
     let mut write = read(2, 800);
     write.operation = Operation::Write;
     let flush = Request::new(Timestamp::ZERO, Operation::Flush, Lba::ZERO, Sectors::ZERO);
@@ -153,7 +157,8 @@ fn what_an_arrival_finds_and_seeks_are_counted_by_class() {
     for (seek, request) in [(0, read(0, 0)), (1, read(1, 8)), (7, write), (8, read(3, 16)), (9, flush)] {
         let now = Timestamp::ZERO + Nanos::from_ms(9);
         let (id, seek) = (RequestId(0), Sectors::new(seek));
-        let served = Served { id, request, dispatched: now, issued: now, started: now, finished: now, seek, hit: false };
+        let served =
+            Served { id, request, dispatched: now, issued: now, started: now, finished: now, seek, hit: false };
         recorder.served(&served);
     }
     let history = recorder.finish(&[]);

@@ -1,12 +1,11 @@
 //! A figure of lines and clouds of dots.
 
 use plotters::coord::Shift;
-use plotters::element::{Circle, DashedPathElement, PathElement, Text};
+use plotters::element::{Circle, DashedPathElement, PathElement};
 use plotters::prelude::{Color, DrawingArea, RGBColor};
-use plotters::style::BLACK;
 use traces::results::reproduction::Series;
 
-use crate::canvas::{Canvas, Drawing, FAMILY, PictureError, failed, fitted, width_of};
+use crate::canvas::{Canvas, Drawing, PictureError, failed};
 use crate::heading::{Mark, heading, legend, letters};
 use crate::panel::{Panel, beside};
 use crate::ticks::{Scale, axes, largest, with_axis};
@@ -18,7 +17,7 @@ const CLOUD: &str = "reads";
 /// The clouds' colours, which lines are seen on.
 const DOTS: [RGBColor; 3] = [RGBColor(170, 182, 200), RGBColor(205, 185, 160), RGBColor(175, 200, 175)];
 /// The lines' colours and dashes, which tell them apart without colour too.
-const STROKES: [(RGBColor, u32, Option<[u32; 2]>); 6] = [
+pub(crate) const STROKES: [(RGBColor, u32, Option<[u32; 2]>); 6] = [
     (RGBColor(0, 70, 140), 2, None),
     (RGBColor(210, 80, 0), 3, Some([4, 2])),
     (RGBColor(0, 0, 0), 2, Some([1, 2])),
@@ -113,7 +112,7 @@ impl<'a> Axes<'a> {
         let name = if is_named { with_axis(&first.y, false, self.axis) } else { String::new() };
         panel.frame(area, &name, text)?;
         if is_last {
-            self.below(area, panel, &first.x, text)?;
+            panel.below(area, self.along, &first.x, text)?;
         }
         let wide = f64::from(panel.right - panel.left);
         let radius = (text / 10).max(1);
@@ -130,13 +129,7 @@ impl<'a> Axes<'a> {
                         }
                     }
                     Mark::Line(colour, wide, dashes) if !clouds => {
-                        let style = colour.stroke_width(wide);
-                        match dashes.map(|dashes| dashes.map(|part| (part * text / 4).max(1))) {
-                            Some([dash, gap]) => {
-                                area.draw(&DashedPathElement::new(pixels, dash, gap, style)).map_err(failed)?;
-                            }
-                            None => area.draw(&PathElement::new(pixels, style)).map_err(failed)?,
-                        }
+                        stroke(area, pixels, (colour, wide, dashes), text)?;
                     }
                     _ => {}
                 }
@@ -144,27 +137,19 @@ impl<'a> Axes<'a> {
         }
         Ok(())
     }
+}
 
-    /// The horizontal axis: round values, and what runs along.
-    fn below<B: Canvas>(
-        &self,
-        area: &DrawingArea<B, Shift>,
-        panel: Panel,
-        name: &str,
-        text: u32,
-    ) -> Result<(), PictureError> {
-        let letter = text as i32;
-        let wide = panel.right - panel.left;
-        for (value, label) in self.along.ticks((wide / (5 * letter)).clamp(2, 12) as usize) {
-            let x = panel.left + (self.along.at(value) * f64::from(wide)) as i32;
-            let mark = vec![(x, panel.bottom), (x, panel.bottom + letter / 3)];
-            area.draw(&PathElement::new(mark, BLACK.stroke_width(1))).map_err(failed)?;
-            let place = (x - width_of(&label, text) as i32 / 2, panel.bottom + letter / 2);
-            area.draw(&Text::new(label, place, (FAMILY, text))).map_err(failed)?;
-        }
-        let (name, size) = fitted(name, text, wide.max(0) as u32);
-        let place = (panel.left + (wide - width_of(&name, size) as i32) / 2, panel.bottom + letter * 7 / 4);
-        area.draw(&Text::new(name, place, (FAMILY, size))).map_err(failed)
+/// A line through these pixels. Dashes are in quarters of a letter's height.
+pub(crate) fn stroke<B: Canvas>(
+    area: &DrawingArea<B, Shift>,
+    pixels: Vec<(i32, i32)>,
+    (colour, wide, dashes): (RGBColor, u32, Option<[u32; 2]>),
+    text: u32,
+) -> Result<(), PictureError> {
+    let style = colour.stroke_width(wide);
+    match dashes.map(|dashes| dashes.map(|part| (part * text / 4).max(1))) {
+        Some([dash, gap]) => area.draw(&DashedPathElement::new(pixels, dash, gap, style)).map_err(failed),
+        None => area.draw(&PathElement::new(pixels, style)).map_err(failed),
     }
 }
 

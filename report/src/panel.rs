@@ -50,6 +50,28 @@ impl Panel {
         let corner = vec![(self.left, self.top), (self.left, self.bottom), (self.right, self.bottom)];
         area.draw(&PathElement::new(corner, BLACK.stroke_width(1))).map_err(failed)
     }
+
+    /// The horizontal axis: round values, and what runs along.
+    pub fn below<B: Canvas>(
+        &self,
+        area: &DrawingArea<B, Shift>,
+        along: Scale,
+        name: &str,
+        text: u32,
+    ) -> Result<(), PictureError> {
+        let letter = text as i32;
+        let wide = self.right - self.left;
+        for (value, label) in along.ticks((wide / (5 * letter)).clamp(2, 12) as usize) {
+            let x = self.left + (along.at(value) * f64::from(wide)) as i32;
+            let mark = vec![(x, self.bottom), (x, self.bottom + letter / 3)];
+            area.draw(&PathElement::new(mark, BLACK.stroke_width(1))).map_err(failed)?;
+            let place = (x - width_of(&label, text) as i32 / 2, self.bottom + letter / 2);
+            area.draw(&Text::new(label, place, (FAMILY, text))).map_err(failed)?;
+        }
+        let (name, size) = fitted(name, text, wide.max(0) as u32);
+        let place = (self.left + (wide - width_of(&name, size) as i32) / 2, self.bottom + letter * 7 / 4);
+        area.draw(&Text::new(name, place, (FAMILY, size))).map_err(failed)
+    }
 }
 
 /// Lines of a label, each at most `width` pixels wide and with its middle at `middle`.

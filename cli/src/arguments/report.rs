@@ -14,7 +14,10 @@ pub struct Report {
     /// The report, one HTML file
     #[arg(long, short, value_name = "FILE.html")]
     pub output: PathBuf,
-    /// Overwrite the report if it exists
+    /// Folder for each chart of the report as SVG and PNG
+    #[arg(long, value_name = "FOLDER")]
+    pub figures: Option<PathBuf>,
+    /// Overwrite what exists
     #[arg(long)]
     pub force: bool,
 }
@@ -25,6 +28,9 @@ pub struct ReportFile {
     /// Write a report of the result to look at and to pass on: one HTML file
     #[arg(long, value_name = "FILE.html", group = OUTPUTS)]
     pub report: Option<PathBuf>,
+    /// Folder for each chart of the report as SVG and PNG
+    #[arg(long, value_name = "FOLDER", group = OUTPUTS)]
+    pub figures: Option<PathBuf>,
     /// Keep what happened over time in the JSON result, so that `iocast report` can draw it
     #[arg(long)]
     pub history: bool,

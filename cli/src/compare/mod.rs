@@ -20,13 +20,13 @@ use std::sync::atomic::AtomicU64;
 use anyhow::{Context, Result, ensure};
 use drive_models::BuiltDrive;
 use rayon::prelude::*;
-use report::Page;
 use replay::host::Single;
 use replay::overload::Overload;
 use replay::rotational::asks_rotation;
 use replay::sources::{ReplaySource, TimeWindow, TraceRead};
 use replay::stack::Shares;
 use replay::{DecisionLog, Ended, Engine, HistoryRecorder, Host, Limits, Metrics, ReplayError, Stage, figures};
+use report::Page;
 use schedulers::Registry;
 use schedulers::Scheduler as _;
 use schedulers::plugin::{keep, leave_kept};
@@ -107,9 +107,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
     if let Some(files) = files {
         picture::write(&comparison, &stacks, &files, &mut written)?;
     }
-    if let Some(report) = report {
-        report.write(&Page::of_comparison(&comparison, &answer::lines(&comparison)), &mut written)?;
-    }
+    report.write(&Page::of_comparison(&comparison, &answer::lines(&comparison)), &mut written)?;
     if !arguments.report.history {
         comparison.runs.iter_mut().for_each(|run| run.history = None);
     }

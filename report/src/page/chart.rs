@@ -137,7 +137,7 @@ impl Chart {
     }
 
     /// The chart as SVG to stand in a page; what is missing where there is nothing to draw stands in the page.
-    pub fn svg(&self) -> String {
+    pub fn inline(&self) -> String {
         let [x, y] = self.scales();
         let [left, top, width, height] = PLOT;
         let mut text = String::new();
@@ -204,14 +204,12 @@ impl Chart {
         text
     }
 
-    fn scales(&self) -> [Scale; 2] {
+    pub(super) fn scales(&self) -> [Scale; 2] {
         let of = |lines: &[Line], axis: usize| -> Vec<f64> {
             lines.iter().flat_map(|line| line.points.iter().map(move |point| point[axis])).collect()
         };
         match &self.marks {
-            Marks::Lines(lines) => {
-                [self.x.scale(of(lines, 0).into_iter()), self.y.scale(of(lines, 1).into_iter())]
-            }
+            Marks::Lines(lines) => [self.x.scale(of(lines, 0).into_iter()), self.y.scale(of(lines, 1).into_iter())],
             Marks::Stacked(lines) => {
                 let most = sums(lines).last().cloned().unwrap_or_default();
                 [self.x.scale(of(lines, 0).into_iter()), self.y.scale(std::iter::once(0.0).chain(most))]
@@ -222,7 +220,7 @@ impl Chart {
 }
 
 /// For each line the sums of its values and those of the lines before it.
-fn sums(lines: &[Line]) -> Vec<Vec<f64>> {
+pub(super) fn sums(lines: &[Line]) -> Vec<Vec<f64>> {
     let mut sums: Vec<Vec<f64>> = Vec::new();
     for line in lines {
         let below = sums.last().cloned().unwrap_or_else(|| vec![0.0; line.points.len()]);
@@ -283,14 +281,14 @@ mod tests {
 
     #[test]
     fn names_cannot_leave_their_place() {
-        let svg = chart(Marks::Lines(vec![line("a", &[1.0, 2.0])])).svg();
+        let svg = chart(Marks::Lines(vec![line("a", &[1.0, 2.0])])).inline();
         assert!(!svg.contains("<script") && !svg.contains('\u{202e}'), "{svg}");
         assert!(svg.contains("aria-label=\"&lt;script&gt;alert(1)&lt;/script&gt;. &quot;a&quot; &amp; b\\u{202e}\""));
     }
 
     #[test]
     fn lines_have_gaps_and_lie_where_their_values_are() {
-        let svg = chart(Marks::Lines(vec![line("a", &[0.0, 10.0, f64::NAN, 5.0, 5.0])])).svg();
+        let svg = chart(Marks::Lines(vec![line("a", &[0.0, 10.0, f64::NAN, 5.0, 5.0])])).inline();
         // x from 0 to 4, y from 0 to 10, down the plot.
         assert!(svg.contains("d=\"M0 4000L1000 0M3000 2000L4000 2000\""), "{svg}");
         assert!(svg.contains("data-x=\"0e0,4e0,0\"") && svg.contains("data-y=\"0e0,1e1,0\""), "{svg}");
@@ -298,7 +296,7 @@ mod tests {
 
     #[test]
     fn areas_lie_on_one_another_up_to_their_sum() {
-        let svg = chart(Marks::Stacked(vec![line("a", &[1.0, 1.0]), line("b", &[3.0, 1.0])])).svg();
+        let svg = chart(Marks::Stacked(vec![line("a", &[1.0, 1.0]), line("b", &[3.0, 1.0])])).inline();
         let below = svg.find("M0 3000L4000 3000L4000 4000L0 4000Z");
         let above = svg.find("M0 0L4000 2000L4000 4000L0 4000Z");
         assert!(above.unwrap() < below.unwrap(), "{svg}");

@@ -79,7 +79,8 @@ fn name_of(run: &Run) -> String {
 /// The sentence on a single run.
 fn of_one(run: &Run) -> String {
     let mean = |class: &ClassFigures| class.response_time.mean_ns.map(time);
-    let class = |name: &str, class: &ClassFigures| Some(format!("{} {name} in {} on average", class.requests, mean(class)?));
+    let class =
+        |name: &str, class: &ClassFigures| Some(format!("{} {name} in {} on average", class.requests, mean(class)?));
     let classes: Vec<String> = [class("reads", &run.read), class("writes", &run.write)].into_iter().flatten().collect();
     match classes.is_empty() {
         true => format!("{} served no read and no write.", run.scheduler.name),
@@ -189,7 +190,10 @@ fn responses(runs: &[(&Run, &History)]) -> Section {
         if runs.iter().any(|(_, history)| (class.found)(history).len() > 1) {
             charts.push(Chart {
                 title: format!("What {} find", class.name),
-                about: format!("Share of {0} that find so many {0} outstanding when they arrive; 128 stands for more, too.", class.name),
+                about: format!(
+                    "Share of {0} that find so many {0} outstanding when they arrive; 128 stands for more, too.",
+                    class.name
+                ),
                 x: Axis::linear(&format!("{} outstanding", class.name)),
                 y: Axis::linear("share, %"),
                 marks: Marks::Lines(runs.iter().map(line).collect()),
@@ -344,11 +348,16 @@ fn addresses(runs: &[(&Run, &History)]) -> Section {
             for (name, grid) in [("Reads", &vm.reads), ("Writes", &vm.writes)] {
                 let y = Axis::linear("address, GB");
                 let gigabytes = |row: u64| row as f64 * grid.row_size as f64 * 512.0 / 1e9;
-                let heat = Heat::of(grid, interval(history), heats([(grid, interval(history))].into_iter()), &y, gigabytes);
+                let heat =
+                    Heat::of(grid, interval(history), heats([(grid, interval(history))].into_iter()), &y, gigabytes);
                 if !heat.is_empty() {
                     charts.push(Chart {
                         title: format!("{name} of {} by address", vm.vm),
-                        about: format!("Under {}, at completion. The darkest cell has {} requests.", name_of(run), heat.most()),
+                        about: format!(
+                            "Under {}, at completion. The darkest cell has {} requests.",
+                            name_of(run),
+                            heat.most()
+                        ),
                         x: Axis::linear("time, s"),
                         y,
                         marks: Marks::Heat(heat),
@@ -405,9 +414,7 @@ fn vms(runs: &[Run]) -> Option<Section> {
         .iter()
         .flat_map(|run| {
             run.vms.iter().map(move |vm| {
-                let ms = |class: &ClassFigures| {
-                    Cell::number(class.response_time.mean_ns.map_or("–".to_owned(), time))
-                };
+                let ms = |class: &ClassFigures| Cell::number(class.response_time.mean_ns.map_or("–".to_owned(), time));
                 vec![
                     Cell::text(vm.vm.clone()),
                     Cell::text(name_of(run)),
@@ -419,7 +426,8 @@ fn vms(runs: &[Run]) -> Option<Section> {
             })
         })
         .collect();
-    let columns = ["VM", "scheduler", "requests", "reads, mean", "writes, mean", "throughput"].map(str::to_owned).to_vec();
+    let columns =
+        ["VM", "scheduler", "requests", "reads, mean", "writes, mean", "throughput"].map(str::to_owned).to_vec();
     let caption = "While all VMs are active".to_owned();
     let tables = vec![Table { caption, columns, rows }];
     let section = Section { heading: "VMs".to_owned(), tables, ..Section::default() };
@@ -446,7 +454,8 @@ fn sources(comparison: &Comparison) -> Section {
         tables.push(Table { caption: "Traces".to_owned(), columns, rows });
     }
     let parts = |caption: &str, parts: &mut dyn Iterator<Item = &Part>| {
-        let settings = |part: &Part| part.settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
+        let settings =
+            |part: &Part| part.settings.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>();
         let row = |part: &Part| vec![Cell::text(part.name.clone()), Cell::text(settings(part).join(", "))];
         Table {
             caption: caption.to_owned(),
@@ -459,10 +468,12 @@ fn sources(comparison: &Comparison) -> Section {
     }
     tables.push(parts("Schedulers", &mut comparison.runs.iter().map(|run| &run.scheduler)));
     tables.push(parts("Drives", &mut provenance.drives.iter()));
-    let options = provenance.options.iter().map(|(name, value)| vec![Cell::text(name.clone()), Cell::text(value.clone())]);
+    let options =
+        provenance.options.iter().map(|(name, value)| vec![Cell::text(name.clone()), Cell::text(value.clone())]);
     let columns = ["option", "value"].map(str::to_owned).to_vec();
     tables.push(Table { caption: "Options".to_owned(), columns, rows: options.collect() });
-    let notes = comparison.runs.iter().flat_map(|run| run.notes.iter().map(|note| format!("{}: {note}.", name_of(run))));
+    let notes =
+        comparison.runs.iter().flat_map(|run| run.notes.iter().map(|note| format!("{}: {note}.", name_of(run))));
     Section {
         heading: "Where this comes from".to_owned(),
         text: notes.collect(),

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use traces::results::history::Grid;
 
@@ -9,7 +10,7 @@ use super::chart::Axis;
 use crate::ticks::Scale;
 
 /// Shades of cells.
-const SHADES: usize = 8;
+pub(super) const SHADES: usize = 8;
 /// Most cells across and down. What has more is drawn with two in one.
 const CELLS_MAX: [u64; 2] = [128, 96];
 
@@ -20,6 +21,16 @@ pub struct Extent {
     pub seconds: f64,
     /// Rows of the grid.
     pub rows: (u64, u64),
+}
+
+/// Cells of one shade beside one another.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Run {
+    /// From 1.
+    pub shade: usize,
+    /// Rows from the top.
+    pub down: u64,
+    pub columns: Range<u64>,
 }
 
 /// A heat map.
@@ -79,17 +90,38 @@ impl Heat {
         (libm::ceil(share * SHADES as f64) as usize).clamp(1, SHADES)
     }
 
-    /// Writes a path for each shade; cells beside one another are one.
-    pub(super) fn write(&self, text: &mut String) {
+    /// With half as many cells each way.
+    pub(super) fn coarser(&self) -> Heat {
+        let mut cells: BTreeMap<(u64, u64), u64> = BTreeMap::new();
+        for ((row, column), count) in &self.cells {
+            *cells.entry((row / 2, column / 2)).or_default() += count;
+        }
+        // A row or column of which only half is there lies beyond the edge.
+        let [columns, rows] = [self.columns, self.rows].map(|count| count.div_ceil(2));
+        Heat { cells, columns, rows, scales: self.scales }
+    }
+
+    /// Cells of one shade beside one another: how far below the top, and from which column to before which.
+    pub(super) fn runs(&self) -> Vec<Run> {
         let most = self.most();
-        let mut paths = vec![String::new(); SHADES];
+        let mut runs = Vec::new();
         let mut cells = self.cells.iter().map(|(&place, &count)| (place, Heat::shade(count, most))).peekable();
         while let Some(((row, column), shade)) = cells.next() {
             let mut wide = 1;
             while cells.next_if_eq(&((row, column + wide), shade)).is_some() {
                 wide += 1;
             }
-            let _ = write!(paths[shade - 1], "M{column} {}h{wide}v1h-{wide}z", self.rows - 1 - row);
+            runs.push(Run { shade, down: self.rows - 1 - row, columns: column..column + wide });
+        }
+        runs
+    }
+
+    /// Writes a path for each shade.
+    pub(super) fn write(&self, text: &mut String) {
+        let mut paths = vec![String::new(); SHADES];
+        for Run { shade, down, columns } in self.runs() {
+            let wide = columns.end - columns.start;
+            let _ = write!(paths[shade - 1], "M{} {down}h{wide}v1h-{wide}z", columns.start);
         }
         for (shade, path) in paths.iter().enumerate().filter(|(_, path)| !path.is_empty()) {
             let _ = write!(text, "<path class=\"h{}\" d=\"{path}\"/>", shade + 1);

@@ -4,6 +4,7 @@
 pub mod chart;
 pub mod comparison;
 pub mod heat;
+mod picture;
 
 use askama::Template;
 use traces::printable::printable;

@@ -12,11 +12,16 @@ use super::*;
 const HOSTILE: &str = "</title><script>alert(\"1\")</script>\u{202e}'&amp;";
 
 fn part(name: &str) -> Part {
-    Part { name: name.to_owned(), model: name.to_owned(), settings: BTreeMap::from([(name.to_owned(), name.to_owned())]) }
+    Part {
+        name: name.to_owned(),
+        model: name.to_owned(),
+        settings: BTreeMap::from([(name.to_owned(), name.to_owned())]),
+    }
 }
 
 fn history(columns: usize) -> History {
-    let grid = Grid { row_size: 8, columns: (0..columns as u64).map(|at| vec![(170 + at % 7, 150), (200, 1)]).collect() };
+    let grid =
+        Grid { row_size: 8, columns: (0..columns as u64).map(|at| vec![(170 + at % 7, 150), (200, 1)]).collect() };
     let class = ClassHistory { responses: grid.clone(), found: vec![3, 4] };
     let vm = |vm: &str| VmHistory {
         vm: vm.to_owned(),

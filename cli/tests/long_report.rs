@@ -1,0 +1,70 @@
+//! A report in a browser: it shows no error, asks for nothing, needs no scroll from side to side, and its charts answer.
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
+mod browser;
+mod program;
+
+use browser::{opened, report};
+
+/// What a reader would do to the first chart: point at it, hide a line, zoom with keys and back.
+const USE: &str = r#"
+const figure = document.querySelector("figure");
+const svg = figure.querySelector("svg.chart");
+const box = svg.getBoundingClientRect();
+const at = (share) => ({ clientX: box.left + share * box.width, clientY: box.top + 20, bubbles: true });
+const labels = () => svg.querySelector(".ticks-x").textContent;
+const key = (name) => svg.dispatchEvent(new KeyboardEvent("keydown", { key: name, bubbles: true }));
+svg.dispatchEvent(new PointerEvent("pointermove", at(0.6)));
+const reading = figure.querySelector(".reading").textContent;
+const button = figure.querySelector(".legend button");
+button.click();
+const hidden = figure.querySelectorAll(".plot .hidden").length;
+svg.dispatchEvent(new PointerEvent("pointermove", at(0.6)));
+const without = figure.querySelector(".reading").textContent;
+button.click();
+const before = labels();
+key("ArrowRight");
+key("+");
+const zoomed = labels();
+key("Escape");
+const root = document.documentElement;
+root.dataset.found = JSON.stringify({
+  reading, without, hidden, before, zoomed, after: labels(), name: button.textContent,
+  resources: performance.getEntriesByType("resource").length,
+  wide: root.scrollWidth - root.clientWidth,
+  charts: document.querySelectorAll("svg.chart").length,
+  focus: [svg.tabIndex, button.tabIndex],
+});
+"#;
+
+#[test]
+fn a_report_opens_without_errors_and_its_charts_answer() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = report(folder.path());
+    for width in [390, 1440] {
+        let (found, said) = opened(folder.path(), &page, width, &[USE]);
+        let console: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
+        assert!(console.is_empty(), "{console:?}");
+        assert_eq!((&found["resources"], &found["wide"]), (&0.into(), &0.into()), "{width}: {found}");
+        assert!(found["charts"].as_u64().unwrap() > 15, "{found}");
+        let text = |key: &str| found[key].as_str().unwrap();
+        let name = text("name");
+        assert!(text("reading").starts_with("response time, ms ") && text("reading").contains(name), "{found}");
+        assert!(!text("without").contains(name) && found["hidden"] == 1, "{found}");
+        assert!(text("before") != text("zoomed") && text("before") == text("after"), "{found}");
+        assert_eq!(found["focus"], serde_json::json!([0, 0]));
+    }
+}
+
+#[test]
+fn a_report_can_be_read_without_scripts() {
+    let folder = tempfile::tempdir().unwrap();
+    let page = report(folder.path());
+    let begin = page.rfind("<script>").unwrap();
+    let end = page.rfind("</script>").unwrap();
+    let quiet = format!("{}{}", &page[..begin], &page[end + "</script>".len()..]);
+    let count = "document.documentElement.dataset.found = JSON.stringify([...document.querySelectorAll('svg.chart')]\
+                 .filter((svg) => svg.getBoundingClientRect().height > 100).length)";
+    let (charts, _) = opened(folder.path(), &quiet, 800, &[count]);
+    assert!(charts.as_u64().unwrap() > 15, "{charts}");
+}
