@@ -57,6 +57,27 @@ fn a_stored_result_gives_the_report_of_the_command_that_made_it() {
 }
 
 #[test]
+fn pictures_of_the_readme_are_what_its_command_makes() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
+    let readme = fs::read_to_string(format!("{root}/README.md")).unwrap();
+    let command = readme.lines().find(|line| line.ends_with("--figures pictures")).unwrap();
+    let words: Vec<&str> = command.split_whitespace().skip(1).collect();
+    let pictures = folder.path().join("pictures");
+    let mut program = program::iocast();
+    program.current_dir(format!("{root}/traces/samples"));
+    let output = program.args(&words[..words.len() - 1]).arg(&pictures).output().unwrap();
+    assert!(output.status.success(), "{output:?}");
+    let shown: Vec<&str> =
+        readme.split("](docs/pictures/").skip(1).map(|rest| rest.split(')').next().unwrap()).collect();
+    assert_eq!(shown.len(), 2);
+    for name in shown {
+        let kept = fs::read(format!("{root}/docs/pictures/{name}")).unwrap();
+        assert!(kept == fs::read(pictures.join(name)).unwrap(), "docs/pictures/{name} is not what `{command}` makes");
+    }
+}
+
+#[test]
 fn what_is_no_result_and_files_that_exist_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = |name: &str| folder.path().join(name).to_str().unwrap().to_owned();

@@ -38,7 +38,7 @@ impl Drawing for Chart {
             _ => None,
         };
         let about = match &joined {
-            Some(heat) => format!("Each cell is four of the report's; the darkest has {} requests.", heat.most()),
+            Some(heat) => format!("Each cell stands for four of the report; the darkest has {} requests.", heat.most()),
             None => self.about.clone(),
         };
         let under = heading(area, &self.title, &about, text)?;
@@ -143,6 +143,6 @@ mod tests {
         let heat = chart(Marks::Heat(Heat::of(&grid, 1.0, extent, &Axis::linear("x"), |row| row as f64)));
         let [svg, png] = [heat.svg(SIZE).unwrap().len(), heat.png(SIZE).unwrap().len()];
         assert!(svg < 300_000 && png < 300_000, "{svg} and {png} bytes");
-        assert!(heat.svg(SIZE).unwrap().contains("Each cell is four of the report's"));
+        assert!(heat.svg(SIZE).unwrap().contains("Each cell stands for four of the report"));
     }
 }
