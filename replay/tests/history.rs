@@ -1,5 +1,7 @@
 //! The history of a replay against a slow count of the same events.
 
+#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
+
 use std::collections::BTreeMap;
 
 use iocast_replay::{HistoryRecorder, Observer, Served};
@@ -92,7 +94,7 @@ fn arrivals() -> impl Strategy<Value = Vec<Arrival>> {
     prop::collection::vec(one, 1..200).prop_map(|parts| {
         let mut now = Timestamp::from_ns(77);
         let arrival = |(gap, response, lba, sectors, is_read, vm): (u64, u64, u64, u64, bool, u16)| {
-            now = now + Nanos::from_ns(gap);
+            now += Nanos::from_ns(gap);
             let operation = if is_read { Operation::Read } else { Operation::Write };
             let mut request = Request::new(now, operation, Lba::new(lba), Sectors::new(sectors));
             request.vm = VmId(vm);
