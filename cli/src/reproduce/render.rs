@@ -71,7 +71,7 @@ fn intro(reproduced: &Reproduced, width: usize) -> String {
 fn legend(cells: &[Cell]) -> String {
     let marked = |evidence: Evidence| cells.iter().any(|cell| cell.paper.is_some() && cell.evidence == evidence);
     let marks = [
-        (marked(Evidence::Seen), "; s: this number had been seen when details were chosen by others"),
+        (marked(Evidence::Seen), "; s: this number had been seen when other details or its limits were chosen"),
         (marked(Evidence::ChosenOn), "; c: details were chosen so that this number comes near"),
         (marked(Evidence::Fitted), "; f: the model was changed after this number had been seen"),
         (cells.iter().any(|cell| !cell.counts), "; * does not count in the mean errors"),
@@ -242,7 +242,10 @@ mod tests {
             bars: vec![
                 Bar::new("recall of it", 0.987, Some(0.97), None, Evidence::Forecast),
                 Bar::new("slowest read, ms", 1001.0, None, Some(1000.0), Evidence::Forecast),
-                Bar::new("gain, %", 27.9, None, Some(29.0), Evidence::Seen).within(Some([26.6, 29.2])),
+                Bar::new("gain, %", 27.9, None, Some(29.0), Evidence::Forecast)
+                    .within(Some([26.6, 29.2]))
+                    .limited_later(),
+                Bar::new("loss, %", 20.2, Some(25.0), Some(37.0), Evidence::Seen),
             ],
             ranks: vec![Rank {
                 what: "Table 2, virtual, mean response".to_owned(),
@@ -304,6 +307,7 @@ mod tests {
         assert_eq!(line("│ recall of it "), "│ recall of it ┆ 0.99 ┆ 0.97 ┆ - ┆ reached │");
         assert_eq!(line("│ slowest read"), "│ slowest read, ms ┆ 1001.00 ┆ - ┆ 1000.00 ┆ missed │");
         assert_eq!(line("│ gain, %"), "│ gain, % ┆ 27.90 ┆ - ┆ 29.00 ┆ reached~ (limit set later) │");
+        assert_eq!(line("│ loss, %"), "│ loss, % ┆ 20.20 ┆ 25.00 ┆ 37.00 ┆ missed (seen) │");
         assert!(text.contains("Other bars; ~ if the confidence interval passes a limit"), "{text}");
         assert!(
             line("Table 2, virtual, mean response")
@@ -318,6 +322,7 @@ mod tests {
         let mut fitted = reproduced();
         fitted.reproduction.cells[0].evidence = Evidence::Fitted;
         fitted.reproduction.cells[1].evidence = Evidence::Seen;
+        fitted.reproduction.ranks[0].evidence = Evidence::ChosenOn;
         let text = render(&fitted, OutputFormat::Markdown, 160);
         assert!(text.contains("(+13.2 % s)") && text.contains("; s: this number had been seen"), "{text}");
         assert!(text.contains("(+13.2 % f)") && !text.contains("% c)"), "{text}");
@@ -325,6 +330,7 @@ mod tests {
             text.contains("; f: the model was changed after this number had been seen.") && !text.contains("; c: ")
         );
         assert!(text.contains("numbers marked f, once they were seen"), "{text}");
+        assert!(text.contains("| Table 2, virtual, mean response (chosen on) |"), "{text}");
     }
 
     #[test]

@@ -5,7 +5,7 @@ use traces::results::reproduction::{Bar, Claim, Evidence, GroupError, Rank, Rank
 use super::grid::percent;
 use crate::output::Table;
 
-/// A verdict, with what stands behind it if that is no forecast.
+/// A verdict or a name, with what stands behind it if that is no forecast.
 fn verdict(word: &str, evidence: Evidence) -> String {
     match evidence {
         Evidence::Forecast => word.to_owned(),
@@ -20,12 +20,11 @@ fn reached(reached: bool) -> &'static str {
     if reached { "reached" } else { "missed" }
 }
 
-/// The verdict on a bar, marked if a limit lies inside the interval of its number. Of a number that was only seen, the
-/// limits are what was set afterwards.
+/// The verdict on a bar, marked if a limit lies inside the interval of its number.
 fn judged(bar: &Bar) -> String {
     let word = format!("{}{}", reached(bar.reached), if bar.is_close() { "~" } else { "" });
     match bar.evidence {
-        Evidence::Seen => format!("{word} (limit set later)"),
+        Evidence::Seen if bar.limit_set_later => format!("{word} (limit set later)"),
         evidence => verdict(&word, evidence),
     }
 }
@@ -64,7 +63,7 @@ pub fn bars(bars: &[Bar]) -> Table {
 /// Below this relative difference in the paper, a pair is marked as close.
 const CLOSE: f64 = 0.03;
 
-/// The paper's orders and ours, pair by pair.
+/// The paper's orders and ours, pair by pair, with what stands behind the values if that is no forecast.
 pub fn ranks(ranks: &[Rank]) -> Table {
     let pair = |seeds: u64| {
         move |pair: &RankedPair| {
@@ -74,7 +73,7 @@ pub fn ranks(ranks: &[Rank]) -> Table {
     };
     let row = |rank: &Rank| {
         let pairs: Vec<String> = rank.pairs.iter().map(pair(rank.seeds)).collect();
-        vec![rank.what.clone(), rank.order.join(", "), rank.ours.join(", "), pairs.join("; ")]
+        vec![verdict(&rank.what, rank.evidence), rank.order.join(", "), rank.ours.join(", "), pairs.join("; ")]
     };
     let close = ranks.iter().flat_map(|rank| &rank.pairs).any(|pair| pair.apart.is_some_and(|apart| apart <= CLOSE));
     let tilde = if close { "; ~ within 3 % in the paper" } else { "" };

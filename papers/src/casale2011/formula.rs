@@ -1,4 +1,4 @@
-//! Tables I to III of Casale et al. 2011: the formulas on the paper's own inputs.
+//! Tables I to III of Casale et al. 2011: the formulas on inputs that were solved from the paper's predictions.
 //!
 //! The paper prints no rates of the VMs alone. Its six predictions in Table II are six equations for these six rates,
 //! with a single positive solution; the mixes of Table I follow from it. The paper prints no response times alone
@@ -59,7 +59,7 @@ fn alike(one: f64, other: f64) -> bool {
     libm::round(one * 100.0) == libm::round(other * 100.0)
 }
 
-/// The formulas on the paper's own inputs.
+/// The formulas on inputs that were solved from the paper's predictions.
 pub(super) fn formula(casale: &dyn Predictor) -> Formula {
     let mut cells = Vec::new();
     let mut misprints = Vec::new();
@@ -289,8 +289,8 @@ pub(super) fn statements(Formula { misprints, not_to_the_digit, .. }: Formula) -
              With our predictions {of_ours} do not. That they need only follow within the rounding of the printed values was decided \
              when these {of_ours} had been seen."
         ),
-        "The formula test takes the paper's own inputs, as far as its tables imply them. Six rates are solved from the six predictions of \
-         Table II, so that these agree by construction. Five constants are solved from the six reads of Table III, so that one sum of them \
+        "The paper prints no rate, no response time and no queue length of a VM alone. The inputs of the formula test are solved from its \
+         own predictions. Six rates come from the six predictions of Table II, so that these agree by construction. Five constants come from the six reads of Table III, so that one sum of them \
          is tested and no more. Of Table I three mixes are tested, since the share of writes is what reads leave. Errors are mostly the \
          paper's own arithmetic on its own cells. How well the formulas predict VMs is another question: the tables of replayed VMs \
          show it."

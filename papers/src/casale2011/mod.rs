@@ -1,6 +1,7 @@
 //! Casale, Kraft, Krishnamurthy 2011: Tables I to III and Figures 2 and 3.
 //!
-//! `formula` tests the formulas on the paper's own inputs. The same tables for our VMs show the errors of the formulas:
+//! `formula` tests the formulas on inputs that were solved from the paper's predictions, since it prints none. The same
+//! tables for our VMs show the errors of the formulas:
 //! `replayed` has VMs replayed in the paper's environment as far as the paper describes it, and [`add_measured`] adds
 //! measured VMs. The errors for our VMs do not apply to the paper's, because its VMs, drives and guests were different.
 

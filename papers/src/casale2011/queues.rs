@@ -147,7 +147,7 @@ impl Queues {
             majority(
                 2,
                 "a majority of arriving reads find only reads",
-                "of reads find no write",
+                "of reads find no write, an empty queue included",
                 self.share(0, |[_, writes]| writes == 0),
             ),
             majority(

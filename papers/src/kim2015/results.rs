@@ -14,8 +14,9 @@ pub fn errors(cells: &[Cell]) -> Vec<GroupError> {
     figures.map(|figure| group_error(figure, cells, None, |cell| cell.table == figure)).into()
 }
 
-/// The bounds. Where the paper prints a number, they lie on both sides of it. Those of the gains had one side only when
-/// the gains were first printed; the other was added then, so that they are marked as seen.
+/// The bounds. Where the paper prints a number, they lie on both sides of it. Those of the gains and of Terasort's change
+/// had one side only when these were first printed; the other was added then. What dd gives is marked as seen, too: its
+/// results were in view when it was made to read.
 pub fn bars(outcomes: &Outcomes<'_>, cells: &[Cell]) -> Vec<Bar> {
     let (fio, iozone) = (fio_gains(outcomes), iozone_gains(outcomes));
     let ours = |table: &str, row: &str, column: &str| {
@@ -26,15 +27,16 @@ pub fn bars(outcomes: &Outcomes<'_>, cells: &[Cell]) -> Vec<Bar> {
     let [cfq, ba] = paper::TERASORT;
     let change = (ba / cfq - 1.0) * 100.0;
     let bar = |what: &str, ours, at_least, at_most| Bar::new(what, ours, at_least, at_most, Evidence::Forecast);
-    let seen = |what: &str, ours, at_least, at_most| Bar::new(what, ours, at_least, at_most, Evidence::Seen);
+    let of_dd = |what: &str, ours, at_least, at_most| Bar::new(what, ours, at_least, at_most, Evidence::Seen);
+    let late = |what: &str, ours, at_least, at_most| bar(what, ours, at_least, at_most).limited_later();
     let [of_mean, of_greatest] = fio_intervals(outcomes);
     let mut bars = vec![
-        bar("loss of four VMs against one, %", loss(outcomes), Some(25.0), Some(37.0)),
-        seen("fio, mean gain of BA, %", mean(&fio), Some(10.0), Some(paper::FIO_GAIN[0] + 5.0)).within(of_mean),
-        seen("fio, greatest gain of BA, %", greatest(&fio), Some(20.0), Some(paper::FIO_GAIN[1] + 5.0))
+        of_dd("loss of four VMs against one, %", loss(outcomes), Some(25.0), Some(37.0)),
+        late("fio, mean gain of BA, %", mean(&fio), Some(10.0), Some(paper::FIO_GAIN[0] + 5.0)).within(of_mean),
+        late("fio, greatest gain of BA, %", greatest(&fio), Some(20.0), Some(paper::FIO_GAIN[1] + 5.0))
             .within(of_greatest),
-        seen("IOzone, mean gain of BA, %", mean(&iozone), Some(10.0), Some(paper::IOZONE_GAIN[0] + 5.0)),
-        seen("IOzone, greatest gain of BA, %", greatest(&iozone), Some(20.0), Some(paper::IOZONE_GAIN[1] + 5.0)),
+        late("IOzone, mean gain of BA, %", mean(&iozone), Some(10.0), Some(paper::IOZONE_GAIN[0] + 5.0)),
+        late("IOzone, greatest gain of BA, %", greatest(&iozone), Some(20.0), Some(paper::IOZONE_GAIN[1] + 5.0)),
         Bar::new(
             "Terasort, execution time with cfq, s",
             ours("Figure 5", ROWS[0], "execution time"),
@@ -42,13 +44,13 @@ pub fn bars(outcomes: &Outcomes<'_>, cells: &[Cell]) -> Vec<Bar> {
             Some(cfq * 1.03),
             Evidence::ChosenOn,
         ),
-        seen(
+        late(
             "Terasort, change of the execution time, %",
             ours("Figure 5", "change", "execution time"),
             Some(change - 5.0),
             Some((change + 5.0).min(-10.0)),
         ),
-        bar(
+        of_dd(
             "Jain's index with BA while all read 1 GB",
             ours("Figure 9, Jain's index", "BA", "while all read 1 GB"),
             Some(0.98),
@@ -61,7 +63,7 @@ pub fn bars(outcomes: &Outcomes<'_>, cells: &[Cell]) -> Vec<Bar> {
             None,
             Evidence::Fitted,
         ),
-        bar(
+        of_dd(
             "slowest read of a VM that is not bursty with BA, worst seed, ms",
             greatest(&slowest[1]),
             None,

@@ -90,7 +90,8 @@ impl Choice {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Source {
-    /// The paper's own formula on the paper's own inputs: it tests the formula and nothing else.
+    /// The paper's own formula on inputs that were solved from its own predictions: it tests the formula and nothing
+    /// else.
     Formula,
     /// A replay on a modelled drive.
     #[default]
@@ -165,6 +166,9 @@ pub struct Bar {
     pub at_most: Option<f64>,
     /// Whether it is.
     pub reached: bool,
+    /// Whether a limit was set when the number had been seen.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub limit_set_later: bool,
     /// The 95 % confidence interval of a mean over the seeds.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<[f64; 2]>,
@@ -177,13 +181,19 @@ impl Bar {
     /// A number and its bounds.
     pub fn new(what: &str, ours: f64, at_least: Option<f64>, at_most: Option<f64>, evidence: Evidence) -> Bar {
         let reached = at_least.is_none_or(|least| ours >= least) && at_most.is_none_or(|most| ours <= most);
-        Bar { what: what.to_owned(), ours, at_least, at_most, reached, ci95: None, evidence }
+        Bar { what: what.to_owned(), ours, at_least, at_most, reached, limit_set_later: false, ci95: None, evidence }
     }
 
     /// The same, with the confidence interval of the number.
     #[must_use]
     pub fn within(self, ci95: Option<[f64; 2]>) -> Bar {
         Bar { ci95, ..self }
+    }
+
+    /// The same, of a number that had been seen when a limit was set.
+    #[must_use]
+    pub fn limited_later(self) -> Bar {
+        Bar { limit_set_later: true, evidence: self.evidence.max(Evidence::Seen), ..self }
     }
 
     /// Whether a bound lies inside the confidence interval: then other seeds may well give the other verdict.
@@ -329,5 +339,13 @@ mod tests {
         assert!(!bar(Some([3.4, 3.8])).is_close());
         let least = Bar::new("share", 0.5, Some(0.54), Some(0.74), Evidence::Forecast).within(Some([0.4, 0.6]));
         assert!(!least.reached && least.is_close());
+    }
+
+    #[test]
+    fn a_number_whose_limit_was_set_later_is_no_forecast() {
+        let bar = |evidence| Bar::new("gain, %", 10.8, Some(10.0), Some(17.0), evidence).limited_later();
+        assert!(bar(Evidence::Forecast).limit_set_later && bar(Evidence::Forecast).reached);
+        assert_eq!(bar(Evidence::Forecast).evidence, Evidence::Seen);
+        assert_eq!(bar(Evidence::ChosenOn).evidence, Evidence::ChosenOn);
     }
 }
