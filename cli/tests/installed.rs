@@ -150,6 +150,10 @@ fn forecasts_and_traces(installed: &mut Installed) {
         &["--workload", "kim2015-dd", "--drive", "sata-500", "--end", "1s", "--schedulers", "fifo"],
         &[],
     );
+    let compare = ["mail.parquet", "--end", "5s", "--history", "--output-format", "json"];
+    let stored = installed.runs("compare", &compare, &[]);
+    installed.write("stored.json", &stored);
+    installed.runs("report", &["stored.json", "-o", "stored.html"], &["stored.html"]);
     let result = r#"{"schema_version": 1, "runs": [{"scheduler": {"name": "none"}, "iops": 99.0}]}"#;
     installed.write("before.json", result);
     installed.write("after.json", &result.replace("99", "100"));

@@ -1,5 +1,5 @@
-//! Runs the commands of README.md, in the order printed, in a fresh folder. A command whose comment says what it needs
-//! (root, a device, a client) is not run.
+//! Runs the commands of README.md and of the tutorial, in the order printed, in a fresh folder. A command whose comment
+//! says what it needs (root, a device, a client) is not run.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::{Path, PathBuf};
@@ -55,16 +55,47 @@ fn every_command_of_the_readme_runs_in_the_order_printed() {
         let begin = format!("iocast {subcommand} ");
         assert!(lines.iter().any(|line| line.starts_with(&begin)), "README.md has no runnable example of {subcommand}");
     }
+    // One shell for all, as a user has one.
+    said(folder().path(), &lines.join("\n"));
+}
+
+/// A folder as a checkout is to a user of the samples.
+fn folder() -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     copy(&root().join("traces/samples"), &folder.path().join("traces/samples"));
     copy(&root().join("docs/examples"), &folder.path().join("docs/examples"));
+    folder
+}
+
+/// What a script prints there. The line that fails is the last that is echoed.
+fn said(folder: &Path, script: &str) -> String {
     let program = PathBuf::from(env!("CARGO_BIN_EXE_iocast"));
     let path = format!("{}:{}", program.parent().unwrap().display(), std::env::var("PATH").unwrap());
-    // One shell for all, as a user has one. The line that fails is the last that is echoed.
-    let script = format!("set -ev\n{}\n", lines.join("\n"));
-    let output =
-        Command::new("sh").arg("-c").arg(&script).current_dir(folder.path()).env("PATH", path).output().unwrap();
+    let script = format!("set -ev\n{script}\n");
+    let output = Command::new("sh").arg("-c").arg(&script).current_dir(folder).env("PATH", path).output().unwrap();
     assert!(output.status.success(), "{}\n{}", output.status, String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+#[test]
+fn commands_of_the_tutorial_print_what_stands_below_them() {
+    let tutorial = std::fs::read_to_string(root().join("docs/tutorial.md")).unwrap();
+    let folder = folder();
+    let (mut output, mut shown) = (String::new(), 0);
+    let mut blocks = tutorial.split("```").skip(1).step_by(2);
+    for block in &mut blocks {
+        match block.split_once('\n').unwrap() {
+            ("sh", _) => output = said(folder.path(), &runnable(&format!("```{block}```")).join("\n")),
+            ("text", text) => {
+                for part in text.split("…\n") {
+                    assert!(output.contains(part), "{part}\nis not in\n{output}");
+                }
+                shown += 1;
+            }
+            (other, _) => panic!("what is a block of {other}?"),
+        }
+    }
+    assert!(shown >= 7, "{shown} blocks of output");
 }
 
 #[test]
