@@ -1,38 +1,8 @@
 //! The report of a comparison of schedulers, or of one replay.
 
-use traces::results::history::{Grid, History, response_of_row};
 use traces::results::{ClassFigures, Comparison, Part, Run, Status, supports_percentile};
 
-use super::heat::Extent;
-use super::{Axis, Cell, Chart, Heat, Line, Marks, Page, Section, Table};
-
-/// Most points along time in a line of percentiles, and the fewest requests of such a point.
-const PERCENTILE_POINTS: usize = 64;
-const REQUESTS_MIN: u64 = 100;
-
-/// Reads or writes, as figures and history have them.
-#[derive(Clone, Copy)]
-struct Class {
-    name: &'static str,
-    figures: fn(&Run) -> &ClassFigures,
-    responses: fn(&History) -> &Grid,
-    found: fn(&History) -> &[u64],
-}
-
-const CLASSES: [Class; 2] = [
-    Class {
-        name: "reads",
-        figures: |run| &run.read,
-        responses: |history| &history.read.responses,
-        found: |history| &history.read.found,
-    },
-    Class {
-        name: "writes",
-        figures: |run| &run.write,
-        responses: |history| &history.write.responses,
-        found: |history| &history.write.found,
-    },
-];
+use super::{Cell, Page, Section, Table, courses};
 
 impl Page {
     /// The report of a comparison. `answer` says what it comes to, sentence by sentence.
@@ -54,17 +24,15 @@ impl Page {
             answer.push(of_one(run));
         }
         let mut sections = vec![summary(comparison)];
-        let with_history: Vec<(&Run, &History)> =
-            comparison.runs.iter().filter_map(|run| Some((run, run.history.as_ref()?))).collect();
-        if with_history.is_empty() {
+        let courses = courses::sections(&comparison.runs);
+        if courses.is_empty() {
             sections[0].text.push(
                 "The result holds no course over time: `--history` keeps it, and then distributions and pictures over \
                  time stand here."
                     .to_owned(),
             );
-        } else {
-            sections.extend([responses(&with_history), over_time(&with_history), addresses(&with_history)]);
         }
+        sections.extend(courses);
         sections.extend([rules(&comparison.runs), vms(&comparison.runs)].into_iter().flatten());
         sections.push(sources(comparison));
         Page { title, answer, warnings, sections, program: provenance.program.clone() }
@@ -151,241 +119,6 @@ fn summary(comparison: &Comparison) -> Section {
     let caption = "Response times from arrival to completion. A p99 that too few requests support is left out.";
     let table = Table { caption: caption.to_owned(), columns, rows: runs.iter().map(row).collect() };
     Section { heading: "Comparison".to_owned(), tables: vec![table], ..Section::default() }
-}
-
-/// Distributions of response times.
-fn responses(runs: &[(&Run, &History)]) -> Section {
-    let mut charts = Vec::new();
-    for class in CLASSES.iter().filter(|class| runs.iter().any(|(run, _)| (class.figures)(run).requests > 0)) {
-        let lines = |of: fn(f64) -> f64, is_at_end: bool| -> Vec<Line> {
-            let line = |(run, history): &(&Run, &History)| {
-                let points = cumulative((class.responses)(history), is_at_end);
-                Line { name: name_of(run), points: points.into_iter().map(|[at, share]| [at, of(share)]).collect() }
-            };
-            runs.iter().map(line).collect()
-        };
-        charts.push(Chart {
-            title: format!("How long {} take", class.name),
-            about: "Share of requests that completed within this time; times to an eighth.".to_owned(),
-            x: Axis::powers("response time, ms"),
-            y: Axis::linear("share, %"),
-            marks: Marks::Lines(lines(|share| share * 100.0, true)),
-        });
-        charts.push(Chart {
-            title: format!("The slowest {}", class.name),
-            about: "Share of requests that took longer than this time.".to_owned(),
-            x: Axis::powers("response time, ms"),
-            y: Axis::powers("share, %"),
-            // The last request took longer than nothing.
-            marks: Marks::Lines(lines(|share| if share < 1.0 { (1.0 - share) * 100.0 } else { f64::NAN }, true)),
-        });
-    }
-    for class in CLASSES {
-        let line = |(run, history): &(&Run, &History)| {
-            let found = (class.found)(history);
-            let all: u64 = found.iter().sum();
-            let share = |(many, count): (usize, &u64)| [many as f64, *count as f64 / all as f64 * 100.0];
-            Line { name: name_of(run), points: found.iter().enumerate().map(share).collect() }
-        };
-        if runs.iter().any(|(_, history)| (class.found)(history).len() > 1) {
-            charts.push(Chart {
-                title: format!("What {} find", class.name),
-                about: format!(
-                    "Share of {0} that find so many {0} outstanding when they arrive; 128 stands for more, too.",
-                    class.name
-                ),
-                x: Axis::linear(&format!("{} outstanding", class.name)),
-                y: Axis::linear("share, %"),
-                marks: Marks::Lines(runs.iter().map(line).collect()),
-            });
-        }
-    }
-    Section { heading: "Response times".to_owned(), charts, ..Section::default() }
-}
-
-/// For each row the end of its times in ms and the share of the requests up to there.
-fn cumulative(grid: &Grid, is_at_end: bool) -> Vec<[f64; 2]> {
-    let rows = grid.by_row();
-    let all: u64 = rows.iter().map(|(_, count)| count).sum();
-    let mut seen = 0;
-    let point = |(row, count): &(u64, u64)| {
-        seen += count;
-        [response_of_row(row + u64::from(is_at_end)) / 1e6, seen as f64 / all as f64]
-    };
-    rows.iter().map(point).collect()
-}
-
-/// Where a heat map's time and rows end, so that those of several runs can be compared.
-fn heats<'a>(grids: impl Iterator<Item = (&'a Grid, f64)> + Clone) -> Extent {
-    let rows = grids.clone().filter_map(|(grid, _)| grid.rows());
-    let rows = rows.reduce(|one, next| (one.0.min(next.0), one.1.max(next.1)));
-    let seconds = grids.map(|(grid, interval)| grid.columns.len() as f64 * interval).fold(0.0, f64::max);
-    Extent { seconds, rows: rows.unwrap_or((0, 0)) }
-}
-
-/// The length of an interval in seconds.
-fn interval(history: &History) -> f64 {
-    history.interval_ns.as_ns() as f64 / 1e9
-}
-
-/// Charts whose x is the time of the run.
-fn over_time(runs: &[(&Run, &History)]) -> Section {
-    let seconds = || Axis::linear("time, s");
-    let mut charts = Vec::new();
-    for class in CLASSES {
-        let line = |(run, history): &(&Run, &History)| Line {
-            name: name_of(run),
-            points: percentiles((class.responses)(history), history.interval_ns.as_ns(), 0.99),
-        };
-        let lines: Vec<Line> = runs.iter().map(line).collect();
-        if lines.iter().any(|line| !line.points.is_empty()) {
-            charts.push(Chart {
-                title: format!("p99 of {} over time", class.name),
-                about: format!("Intervals with fewer than {REQUESTS_MIN} requests are gaps; times to an eighth."),
-                x: seconds(),
-                y: Axis::powers("p99, ms"),
-                marks: Marks::Lines(lines),
-            });
-        }
-    }
-    let several_vms = runs.iter().any(|(_, history)| history.vms.len() > 1);
-    let rate = |history: &History, bytes: &[u64]| -> Vec<[f64; 2]> {
-        let interval = interval(history);
-        let point = |(at, bytes): (usize, &u64)| [(at as f64 + 0.5) * interval, *bytes as f64 / 1e6 / interval];
-        bytes.iter().enumerate().map(point).collect()
-    };
-    let most = runs.iter().map(|(_, history)| {
-        let at = |column: usize| history.vms.iter().map(|vm| vm.bytes.get(column).copied().unwrap_or(0)).sum::<u64>();
-        let columns = history.vms.iter().map(|vm| vm.bytes.len()).max().unwrap_or(0);
-        (0..columns).map(at).max().unwrap_or(0) as f64 / 1e6 / interval(history)
-    });
-    let megabytes = || Axis::linear("MB/s").up_to(most.clone().fold(0.0, f64::max));
-    if several_vms {
-        for (run, history) in runs {
-            let line = |vm: &traces::results::history::VmHistory| Line {
-                name: vm.vm.clone(),
-                points: rate(history, &vm.bytes),
-            };
-            charts.push(Chart {
-                title: format!("Throughput of each VM under {}", name_of(run)),
-                about: "The VMs lie on one another; the upper edge is all of them.".to_owned(),
-                x: seconds(),
-                y: megabytes(),
-                marks: Marks::Stacked(history.vms.iter().map(line).collect()),
-            });
-        }
-    } else {
-        for (run, history) in runs {
-            let points = history.vms.first().map_or_else(Vec::new, |vm| rate(history, &vm.bytes));
-            charts.push(Chart {
-                title: format!("Throughput under {}", name_of(run)),
-                about: "Of completed reads and writes.".to_owned(),
-                x: seconds(),
-                y: megabytes(),
-                marks: Marks::Stacked(vec![Line { name: name_of(run), points }]),
-            });
-        }
-    }
-    let outstanding = |(run, history): &(&Run, &History)| {
-        let interval = interval(history);
-        let point = |(at, mean): (usize, &f64)| [(at as f64 + 0.5) * interval, *mean];
-        Line { name: name_of(run), points: history.outstanding_mean.iter().enumerate().map(point).collect() }
-    };
-    charts.push(Chart {
-        title: "Arrivals outstanding".to_owned(),
-        about: "Mean of each interval.".to_owned(),
-        x: seconds(),
-        y: Axis::linear("requests"),
-        marks: Marks::Lines(runs.iter().map(outstanding).collect()),
-    });
-    for class in CLASSES {
-        let grids = runs.iter().map(|(_, history)| ((class.responses)(history), interval(history)));
-        let extent = heats(grids);
-        for (run, history) in runs {
-            let grid = (class.responses)(history);
-            let y = Axis::powers("response time, ms");
-            let heat = Heat::of(grid, interval(history), extent, &y, |row| response_of_row(row) / 1e6);
-            if !heat.is_empty() {
-                charts.push(Chart {
-                    title: format!("Response times of {} under {}", class.name, name_of(run)),
-                    about: format!("The darkest cell has {} requests.", heat.most()),
-                    x: seconds(),
-                    y,
-                    marks: Marks::Heat(heat),
-                });
-            }
-        }
-    }
-    Section { heading: "Over time".to_owned(), charts, ..Section::default() }
-}
-
-/// A percentile over time, in ms: `at_least` of the requests of each group of intervals took at most so long.
-fn percentiles(grid: &Grid, interval_ns: u64, share: f64) -> Vec<[f64; 2]> {
-    let together = grid.columns.len().div_ceil(PERCENTILE_POINTS).max(1);
-    let mut points = Vec::new();
-    for (group, columns) in grid.columns.chunks(together).enumerate() {
-        let rows = Grid { row_size: 1, columns: columns.to_vec() }.by_row();
-        let all: u64 = rows.iter().map(|(_, count)| count).sum();
-        let middle = (group as f64 + 0.5) * together as f64 * interval_ns as f64 / 1e9;
-        let wanted = libm::ceil(all as f64 * share) as u64;
-        let mut seen = 0;
-        let row = rows.iter().find(|(_, count)| {
-            seen += count;
-            seen >= wanted
-        });
-        let value = row.filter(|_| all >= REQUESTS_MIN).map(|(row, _)| response_of_row(row + 1) / 1e6);
-        points.push([middle, value.unwrap_or(f64::NAN)]);
-    }
-    if points.iter().all(|point| point[1].is_nan()) { Vec::new() } else { points }
-}
-
-/// Where on the drive requests lie, and how far the head moves.
-fn addresses(runs: &[(&Run, &History)]) -> Section {
-    let mut charts = Vec::new();
-    // Where requests go differs little between schedulers.
-    if let Some((run, history)) = runs.first() {
-        for vm in &history.vms {
-            for (name, grid) in [("Reads", &vm.reads), ("Writes", &vm.writes)] {
-                let y = Axis::linear("address, GB");
-                let gigabytes = |row: u64| row as f64 * grid.row_size as f64 * 512.0 / 1e9;
-                let heat =
-                    Heat::of(grid, interval(history), heats([(grid, interval(history))].into_iter()), &y, gigabytes);
-                if !heat.is_empty() {
-                    charts.push(Chart {
-                        title: format!("{name} of {} by address", vm.vm),
-                        about: format!(
-                            "Under {}, at completion. The darkest cell has {} requests.",
-                            name_of(run),
-                            heat.most()
-                        ),
-                        x: Axis::linear("time, s"),
-                        y,
-                        marks: Marks::Heat(heat),
-                    });
-                }
-            }
-        }
-    }
-    let seeks = |(run, history): &(&Run, &History)| {
-        let all: u64 = history.seeks.iter().sum();
-        let mut seen = 0;
-        let point = |(power, count): (usize, &u64)| {
-            seen += count;
-            let end = if power == 0 { 0.5 } else { libm::exp2(power as f64) };
-            [end * 512.0 / 1e6, seen as f64 / all as f64 * 100.0]
-        };
-        Line { name: name_of(run), points: history.seeks.iter().enumerate().map(point).collect() }
-    };
-    if runs.iter().any(|(_, history)| !history.seeks.is_empty()) {
-        charts.push(Chart {
-            title: "How far the head moves".to_owned(),
-            about: "Share of device requests up to this distance, by powers of two.".to_owned(),
-            x: Axis::powers("distance, MB"),
-            y: Axis::linear("share, %"),
-            marks: Marks::Lines(runs.iter().map(seeks).collect()),
-        });
-    }
-    Section { heading: "Addresses".to_owned(), charts, ..Section::default() }
 }
 
 /// By which rules each scheduler chose.

@@ -3,6 +3,7 @@
 
 pub mod chart;
 pub mod comparison;
+mod courses;
 pub mod heat;
 mod picture;
 

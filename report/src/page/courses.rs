@@ -1,0 +1,259 @@
+//! Charts of runs that have a history: distributions, what happened over time, and addresses.
+
+use traces::results::Run;
+use traces::results::history::{ClassHistory, Grid, History, VmHistory, response_of_row};
+
+use super::heat::Extent;
+use super::{Axis, Chart, Heat, Line, Marks, Section};
+
+/// Most points along time in a line of percentiles.
+const PERCENTILE_POINTS: usize = 64;
+/// The fewest requests of such a point.
+const REQUESTS_MIN: u64 = 100;
+
+/// A run with its history.
+struct Course<'a> {
+    name: &'a str,
+    history: &'a History,
+}
+
+/// Reads or writes: their name, and their part of a history.
+type Class = (&'static str, fn(&History) -> &ClassHistory);
+
+const CLASSES: [Class; 2] = [("reads", |history| &history.read), ("writes", |history| &history.write)];
+
+/// The sections of the runs that have a history; none if none has.
+pub(super) fn sections(runs: &[Run]) -> Vec<Section> {
+    let course =
+        |run| -> Option<Course<'_>> { Some(Course { name: name_of(run), history: Option::as_ref(&run.history)? }) };
+    let courses: Vec<Course<'_>> = runs.iter().filter_map(course).collect();
+    if courses.is_empty() {
+        return Vec::new();
+    }
+    let section = |heading: &str, charts| Section { heading: heading.to_owned(), charts, ..Section::default() };
+    let mut over_time = percentiles(&courses);
+    over_time.extend(throughput(&courses));
+    over_time.push(outstanding(&courses));
+    over_time.extend(response_maps(&courses));
+    vec![
+        section("Response times", distributions(&courses)),
+        section("Over time", over_time),
+        section("Addresses", addresses(&courses)),
+    ]
+}
+
+fn name_of(run: &Run) -> &str {
+    &run.scheduler.name
+}
+
+/// The length of an interval in seconds.
+fn interval(history: &History) -> f64 {
+    history.interval_ns.as_ns() as f64 / 1e9
+}
+
+fn seconds() -> Axis {
+    Axis::linear("time, s")
+}
+
+fn chart(title: String, about: &str, [x, y]: [Axis; 2], marks: Marks) -> Chart {
+    Chart { title, about: about.to_owned(), x, y, marks }
+}
+
+/// A line for each run.
+fn lines(courses: &[Course<'_>], points: impl Fn(&History) -> Vec<[f64; 2]>) -> Marks {
+    let line = |course: &Course<'_>| Line { name: course.name.to_owned(), points: points(course.history) };
+    Marks::Lines(courses.iter().map(line).collect())
+}
+
+/// Distributions of response times, and of what requests find outstanding.
+fn distributions(courses: &[Course<'_>]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for (name, of) in CLASSES {
+        if courses.iter().all(|course| of(course.history).responses.rows().is_none()) {
+            continue;
+        }
+        let axes = |y: Axis| [Axis::powers("response time, ms"), y];
+        charts.push(chart(
+            format!("How long {name} take"),
+            "Share of requests that completed within this time; times to an eighth.",
+            axes(Axis::linear("share, %")),
+            lines(courses, |history| scaled(cumulative(&of(history).responses), |share| share * 100.0)),
+        ));
+        // At the last point none takes longer, and powers of ten have no zero.
+        let longer = |share: f64| if share < 1.0 { (1.0 - share) * 100.0 } else { f64::NAN };
+        charts.push(chart(
+            format!("The slowest {name}"),
+            "Share of requests that took longer than this time.",
+            axes(Axis::powers("share, %")),
+            lines(courses, |history| scaled(cumulative(&of(history).responses), longer)),
+        ));
+    }
+    for (name, of) in CLASSES {
+        if courses.iter().any(|course| of(course.history).found.len() > 1) {
+            charts.push(chart(
+                format!("What {name} find"),
+                &format!(
+                    "Share of {name} that find so many {name} outstanding when they arrive; 128 stands for more, too."
+                ),
+                [Axis::linear(&format!("{name} outstanding")), Axis::linear("share, %")],
+                lines(courses, |history| shares(&of(history).found)),
+            ));
+        }
+    }
+    charts
+}
+
+fn scaled(points: Vec<[f64; 2]>, of: impl Fn(f64) -> f64) -> Vec<[f64; 2]> {
+    points.into_iter().map(|[x, y]| [x, of(y)]).collect()
+}
+
+/// For each row the end of its times in ms, and the share of the requests up to there.
+fn cumulative(grid: &Grid) -> Vec<[f64; 2]> {
+    let rows = grid.by_row();
+    let all: u64 = rows.iter().map(|(_, count)| count).sum();
+    let mut seen = 0;
+    let point = |(row, count): &(u64, u64)| {
+        seen += count;
+        [response_of_row(row + 1) / 1e6, seen as f64 / all as f64]
+    };
+    rows.iter().map(point).collect()
+}
+
+/// The share of each count in percent.
+fn shares(counts: &[u64]) -> Vec<[f64; 2]> {
+    let all: u64 = counts.iter().sum();
+    counts.iter().enumerate().map(|(at, &count)| [at as f64, count as f64 / all as f64 * 100.0]).collect()
+}
+
+/// The p99 of reads and of writes over time.
+fn percentiles(courses: &[Course<'_>]) -> Vec<Chart> {
+    let about = format!("Intervals with fewer than {REQUESTS_MIN} requests are gaps; times to an eighth.");
+    let of_class = |(name, of): Class| {
+        let marks = lines(courses, |history| percentile(&of(history).responses, interval(history), 0.99));
+        chart(format!("p99 of {name} over time"), &about, [seconds(), Axis::powers("p99, ms")], marks)
+    };
+    CLASSES.map(of_class).into_iter().filter(Chart::has_marks).collect()
+}
+
+/// A percentile over time, in ms: this `share` of the requests of each group of intervals took at most so long.
+fn percentile(grid: &Grid, interval: f64, share: f64) -> Vec<[f64; 2]> {
+    let together = grid.columns.len().div_ceil(PERCENTILE_POINTS).max(1);
+    let point = |(group, columns): (usize, &[Vec<(u64, u64)>])| {
+        let rows = Grid { row_size: 1, columns: columns.to_vec() }.by_row();
+        let all: u64 = rows.iter().map(|(_, count)| count).sum();
+        let wanted = libm::ceil(all as f64 * share) as u64;
+        let mut seen = 0;
+        let row = rows.iter().find(|(_, count)| {
+            seen += count;
+            seen >= wanted
+        });
+        let value = row.filter(|_| all >= REQUESTS_MIN).map(|(row, _)| response_of_row(row + 1) / 1e6);
+        [(group as f64 + 0.5) * together as f64 * interval, value.unwrap_or(f64::NAN)]
+    };
+    grid.columns.chunks(together).enumerate().map(point).collect()
+}
+
+/// The throughput of each run, its VMs on one another. All have the same axis.
+fn throughput(courses: &[Course<'_>]) -> Vec<Chart> {
+    let of_run = |course: &Course<'_>| {
+        let interval = interval(course.history);
+        let line = |vm: &VmHistory| {
+            let point = |(at, bytes): (usize, &u64)| [(at as f64 + 0.5) * interval, *bytes as f64 / 1e6 / interval];
+            Line { name: vm.vm.clone(), points: vm.bytes.iter().enumerate().map(point).collect() }
+        };
+        course.history.vms.iter().map(line).collect::<Vec<Line>>()
+    };
+    let all: Vec<Vec<Line>> = courses.iter().map(of_run).collect();
+    let most = all.iter().filter_map(|lines| super::chart::sums(lines).pop()).flatten().fold(0.0, f64::max);
+    let of_course = |(course, lines): (&Course<'_>, Vec<Line>)| {
+        let (title, about) = match lines.len() {
+            0 | 1 => ("Throughput", "Of completed reads and writes."),
+            _ => ("Throughput of each VM", "The VMs lie on one another; the upper edge is all of them."),
+        };
+        let axes = [seconds(), Axis::linear("MB/s").up_to(most)];
+        chart(format!("{title} under {}", course.name), about, axes, Marks::Stacked(lines))
+    };
+    courses.iter().zip(all).map(of_course).collect()
+}
+
+fn outstanding(courses: &[Course<'_>]) -> Chart {
+    let points = |history: &History| {
+        let interval = interval(history);
+        let point = |(at, mean): (usize, &f64)| [(at as f64 + 0.5) * interval, *mean];
+        history.outstanding_mean.iter().enumerate().map(point).collect()
+    };
+    let axes = [seconds(), Axis::linear("requests")];
+    chart("Arrivals outstanding".to_owned(), "Mean of each interval.", axes, lines(courses, points))
+}
+
+/// Response times over time, for each run and class. Those of a class have the same axes.
+fn response_maps(courses: &[Course<'_>]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    for (name, of) in CLASSES {
+        let extent = extent(courses.iter().map(|course| (&of(course.history).responses, interval(course.history))));
+        for course in courses {
+            let y = Axis::powers("response time, ms");
+            let grid = &of(course.history).responses;
+            let heat = Heat::of(grid, interval(course.history), extent, &y, |row| response_of_row(row) / 1e6);
+            if !heat.is_empty() {
+                let title = format!("Response times of {name} under {}", course.name);
+                charts.push(map(title, "", y, heat));
+            }
+        }
+    }
+    charts
+}
+
+/// A heat map over time. `about` stands before what its darkest cell has.
+fn map(title: String, about: &str, y: Axis, heat: Heat) -> Chart {
+    let about = format!("{about}The darkest cell has {} requests.", heat.most());
+    chart(title, &about, [seconds(), y], Marks::Heat(heat))
+}
+
+/// Where the time and the rows of heat maps end that can be compared: each grid with its interval.
+fn extent<'a>(grids: impl Iterator<Item = (&'a Grid, f64)> + Clone) -> Extent {
+    let rows = grids.clone().filter_map(|(grid, _)| grid.rows());
+    let rows = rows.reduce(|one, next| (one.0.min(next.0), one.1.max(next.1)));
+    let seconds = grids.map(|(grid, interval)| grid.columns.len() as f64 * interval).fold(0.0, f64::max);
+    Extent { seconds, rows: rows.unwrap_or((0, 0)) }
+}
+
+/// Where on the drive the requests of the first run lie, since others hardly differ in that; how far the head moves.
+fn addresses(courses: &[Course<'_>]) -> Vec<Chart> {
+    let mut charts = Vec::new();
+    if let Some(Course { name, history }) = courses.first() {
+        let interval = interval(history);
+        for vm in &history.vms {
+            for (what, grid) in [("Reads", &vm.reads), ("Writes", &vm.writes)] {
+                let y = Axis::linear("address, GB");
+                let gigabytes = |row: u64| row as f64 * grid.row_size as f64 * 512.0 / 1e9;
+                let heat = Heat::of(grid, interval, extent([(grid, interval)].into_iter()), &y, gigabytes);
+                if !heat.is_empty() {
+                    let title = format!("{what} of {} by address", vm.vm);
+                    charts.push(map(title, &format!("Under {name}, at completion. "), y, heat));
+                }
+            }
+        }
+    }
+    if courses.iter().any(|course| !course.history.seeks.is_empty()) {
+        charts.push(chart(
+            "How far the head moves".to_owned(),
+            "Share of device requests up to this distance, by powers of two.",
+            [Axis::powers("distance, MB"), Axis::linear("share, %")],
+            lines(courses, |history| distances(&history.seeks)),
+        ));
+    }
+    charts
+}
+
+/// For each power of two the distance in MB, and the share of the requests up to there. None is shown as half a sector.
+fn distances(seeks: &[u64]) -> Vec<[f64; 2]> {
+    let all: u64 = seeks.iter().sum();
+    let mut seen = 0;
+    let point = |(power, count): (usize, &u64)| {
+        seen += count;
+        let sectors = if power == 0 { 0.5 } else { libm::exp2(power as f64) };
+        [sectors * 512.0 / 1e6, seen as f64 / all as f64 * 100.0]
+    };
+    seeks.iter().enumerate().map(point).collect()
+}
