@@ -63,7 +63,8 @@ fn init(arguments: &BenchInit) -> Result<()> {
         refuse_existing(&outputs, "another folder")?;
     }
     project.scenario.1 = scenario(arguments, &vms, &schedulers, &project.scenario.0, &known)?;
-    let (kept, own) = project.own.into_iter().partition(|(path, _)| arguments.folder.join(path).exists());
+    let exists = |(path, _): &(String, String)| arguments.folder.join(path).exists();
+    let (kept, own): (Vec<_>, Vec<_>) = project.own.into_iter().partition(exists);
     project.own = own;
     project.write(&arguments.folder)?;
     let list = |paths: &mut dyn Iterator<Item = PathBuf>| -> Vec<String> {
@@ -71,7 +72,6 @@ fn init(arguments: &BenchInit) -> Result<()> {
     };
     let format = OutputFormat::Table;
     let mut text = output::written(&list(&mut project.paths()), format).trim_start().to_owned();
-    let kept: Vec<(String, String)> = kept;
     if !kept.is_empty() {
         let kept = list(&mut kept.iter().map(|(path, _)| PathBuf::from(path))).join(", ");
         text.push_str(&output::sentence(&format!("As they were: {kept}. Remove one to have it written"), format));

@@ -12,6 +12,7 @@ use traces::whole_file::{WholeFile, write_whole};
 
 use crate::arguments::{Report, ReportFile};
 use crate::compare::answer;
+use crate::diff::kind_of;
 use crate::error::UsageError;
 use crate::files::refuse_existing;
 use crate::output::{print, written};
@@ -48,14 +49,11 @@ fn read(path: &Path) -> Result<Comparison> {
         "{}: it has version {version} of the results' form, and this program reads {SCHEMA_VERSION}; make it again",
         path.display()
     );
-    let is_comparison = value.get("runs").is_some_and(Value::is_array);
-    ensure!(
-        is_comparison,
-        UsageError(format!(
-            "{}: reports are made of results of `compare` and `replay`, and it is none",
-            path.display()
-        ))
-    );
+    if !value.get("runs").is_some_and(Value::is_array) {
+        let kind = kind_of(&value).map_or_else(|| "another result".to_owned(), |kind| format!("a result of `{kind}`"));
+        let error = format!("{}: it is {kind}; reports are made of results of `compare` and `replay`", path.display());
+        bail!(UsageError(error));
+    }
     serde_json::from_value(value).with_context(name)
 }
 

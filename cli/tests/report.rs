@@ -53,7 +53,7 @@ fn a_stored_result_gives_the_report_of_the_command_that_made_it() {
     // A result without a history has a report, too, which says what is missing.
     stdout(&["report", &path("without.json"), "-o", &path("short.html")]);
     let short = fs::read_to_string(path("short.html")).unwrap();
-    assert!(short.contains("`--history` keeps it") && short.contains("cats"), "{short}");
+    assert!(short.contains("stored without `--history`") && short.contains("cats"), "{short}");
 }
 
 #[test]
@@ -90,7 +90,8 @@ fn what_is_no_result_and_files_that_exist_are_refused() {
             1,
             "it has version 99 of the results' form, and this program reads 1",
         ),
-        (r#"{"schema_version": 1}"#, 2, "reports are made of results of `compare` and `replay`"),
+        (r#"{"schema_version": 1}"#, 2, "it is another result; reports are made of results of `compare` and `replay`"),
+        (r#"{"schema_version": 1, "pairs": []}"#, 2, "it is a result of `predict`"),
         (r#"{"schema_version": 1, "runs": [{}]}"#, 1, "missing field"),
     ] {
         fs::write(&input, text).unwrap();

@@ -29,7 +29,7 @@ const EXAMPLES: &[Examples] = &[
         [
             ("From a comparison that kept what happened over time", "iocast report result.json -o result.html"),
             ("With each chart as a picture", "iocast report result.json -o result.html --figures pictures"),
-            ("In one step, without a stored result", "iocast compare web.parquet --pacing closed --report result.html"),
+            ("Over a report that exists", "iocast report result.json -o result.html --force"),
         ],
     ),
     (

@@ -14,6 +14,7 @@ use crate::arguments::Diff;
 use crate::error::{LimitsBroken, UsageError};
 use crate::output;
 use crate::output_format::OutputFormat;
+pub use result::kind_of;
 use result::{Leaf, StoredResult};
 use threshold::Thresholds;
 

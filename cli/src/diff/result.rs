@@ -14,6 +14,11 @@ use crate::error::UsageError;
 const KINDS: [(&str, &str); 4] =
     [("compare", "runs"), ("predict", "pairs"), ("stat", "stages"), ("reproduce", "paper")];
 
+/// The subcommand whose result this is, if it is known by its keys.
+pub fn kind_of(value: &Value) -> Option<&'static str> {
+    KINDS.into_iter().find(|(_, key)| value.get(key).is_some()).map(|(kind, _)| kind)
+}
+
 /// Keys whose values say which of a list's objects one is.
 const NAMES: &[&str] = &[
     "scheduler",
@@ -74,7 +79,7 @@ impl StoredResult {
         let value: Value = serde_json::from_str(&text)
             .with_context(|| format!("{name}: no JSON; `--output-format json` prints it"))?;
         let kinds = KINDS.map(|(kind, _)| kind).join(", ");
-        let Some((kind, _)) = KINDS.into_iter().find(|(_, key)| value.get(key).is_some()) else {
+        let Some(kind) = kind_of(&value) else {
             bail!("{name}: no result of {kinds}; `--output-format json` prints one");
         };
         let version = value.get("schema_version").and_then(Value::as_u64);

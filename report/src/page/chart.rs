@@ -162,7 +162,9 @@ impl Chart {
         text.push_str("</g><g class=\"ticks-x\">");
         for (value, label) in x.ticks(TICKS[0]) {
             let (at, below) = (left + x.at(value) * width, top + height + 14.0);
-            let _ = write!(text, "<text x=\"{at:.1}\" y=\"{below}\" text-anchor=\"middle\">{label}</text>");
+            // A label at the end would be cut off.
+            let anchor = if x.at(value) > 0.95 { "end" } else { "middle" };
+            let _ = write!(text, "<text x=\"{at:.1}\" y=\"{below}\" text-anchor=\"{anchor}\">{label}</text>");
         }
         text.push_str("</g><g class=\"ticks-y\">");
         for (value, label) in y.ticks(TICKS[1]) {

@@ -11,7 +11,11 @@ impl Page {
         let loads = provenance.traces.iter().map(|trace| trace.vm.as_str());
         let loads: Vec<&str> = loads.chain(provenance.workloads.iter().map(|workload| workload.vm.as_str())).collect();
         let drives: Vec<&str> = provenance.drives.iter().map(|drive| drive.name.as_str()).collect();
-        let title = format!("{} on {}", loads.join(", "), drives.join(", "));
+        let mut title = format!("Replay of {} on a model of {}", loads.join(", "), drives.join(", "));
+        let shown = ["pacing", "depth"]
+            .into_iter()
+            .filter_map(|name| Some(format!(", {name} {}", provenance.options.get(name)?)));
+        title.extend(shown);
         let mut warnings = provenance.warnings.clone();
         for run in &comparison.runs {
             if let Status::Overloaded { reason, remedy } = &run.status {
@@ -27,8 +31,8 @@ impl Page {
         let courses = courses::sections(&comparison.runs);
         if courses.is_empty() {
             sections[0].text.push(
-                "The result holds no course over time: `--history` keeps it, and then distributions and pictures over \
-                 time stand here."
+                "This result was stored without `--history`, so there are no charts of response times and of what \
+                 happened over time."
                     .to_owned(),
             );
         }
@@ -58,7 +62,7 @@ fn of_one(run: &Run) -> String {
 
 /// A time to three digits.
 pub(super) fn time(ns: f64) -> String {
-    let (value, unit) = [(1e9, "s"), (1e6, "ms"), (1e3, "us")]
+    let (value, unit) = [(1e9, "s"), (1e6, "ms"), (1e3, "µs")]
         .into_iter()
         .find(|(of, _)| ns >= *of)
         .map_or((ns, "ns"), |(of, unit)| (ns / of, unit));
@@ -67,7 +71,10 @@ pub(super) fn time(ns: f64) -> String {
 }
 
 /// A quantity that is compared between runs.
-type Quantity = (&'static str, fn(&Run) -> Option<f64>, fn(f64) -> String);
+type Quantity = (&'static str, FigureOf, fn(f64) -> String);
+
+/// A figure of a run, if it has it.
+type FigureOf = fn(&Run) -> Option<f64>;
 
 fn percentile(class: &ClassFigures) -> Option<f64> {
     let supported = supports_percentile(class.requests, "p99");
@@ -83,6 +90,19 @@ const QUANTITIES: [Quantity; 6] = [
     ("drive busy", |run| Some(run.queue.drive_utilisation), |value| format!("{:.0} %", value * 100.0)),
 ];
 
+/// What is set against the baseline.
+const COMPARED: [(&str, FigureOf); 3] = [
+    ("reads p99", |run| percentile(&run.read)),
+    ("writes p99", |run| percentile(&run.write)),
+    ("throughput", |run| Some(run.all.bytes_per_s)),
+];
+
+/// A ratio to three digits.
+fn times(ratio: f64) -> String {
+    let decimals = [100.0, 10.0, 1.0, 0.1, 0.01].iter().filter(|&&least| ratio < least).count();
+    format!("{ratio:.decimals$}")
+}
+
 /// The table of all runs, with bars and ratios.
 fn summary(comparison: &Comparison) -> Section {
     let runs = &comparison.runs;
@@ -95,8 +115,9 @@ fn summary(comparison: &Comparison) -> Section {
     columns.extend(QUANTITIES.iter().map(|(name, ..)| (*name).to_owned()));
     let base = comparison.baseline.clone().unwrap_or_default();
     if has_ratios {
-        columns.extend(["response", "p99", "throughput"].map(|of| format!("{of} / {base}")));
+        columns.extend(COMPARED.map(|(of, _)| format!("{of} / {base}")));
     }
+    let baseline = runs.iter().find(|run| run.scheduler.name == base);
     let most = |of: fn(&Run) -> Option<f64>| runs.iter().filter_map(of).fold(0.0, f64::max);
     let row = |run: &Run| {
         let mut cells = vec![Cell::text(name_of(run))];
@@ -108,16 +129,21 @@ fn summary(comparison: &Comparison) -> Section {
             None => Cell::number("–"),
         }));
         if has_ratios {
-            let ratio = run.ratio.as_ref();
-            let of = |value: Option<f64>| Cell::number(value.map_or("–".to_owned(), |value| format!("{value:.2}")));
-            cells.push(of(ratio.and_then(|ratio| ratio.response_time_mean)));
-            cells.push(of(ratio.and_then(|ratio| ratio.response_time_p99)));
-            cells.push(of(ratio.and_then(|ratio| ratio.throughput)));
+            let over = |of: fn(&Run) -> Option<f64>| {
+                let base = of(baseline.filter(|_| run.ratio.is_some())?).filter(|base| *base > 0.0)?;
+                Some(times(of(run)? / base))
+            };
+            cells.extend(COMPARED.map(|(_, of)| Cell::number(over(of).unwrap_or_else(|| "–".to_owned()))));
         }
         cells
     };
-    let caption = "Response times from arrival to completion. A p99 that too few requests support is left out.";
-    let table = Table { caption: caption.to_owned(), columns, rows: runs.iter().map(row).collect() };
+    let others: u64 = runs.iter().map(|run| run.other.requests).max().unwrap_or(0);
+    let mut caption =
+        "Response times from arrival to completion. A p99 that too few requests support is left out.".to_owned();
+    if others > 0 {
+        caption.push_str(&format!(" {others} flushes and discards are not in the table."));
+    }
+    let table = Table { caption, columns, rows: runs.iter().map(row).collect() };
     Section { heading: "Comparison".to_owned(), tables: vec![table], ..Section::default() }
 }
 
@@ -136,7 +162,8 @@ fn rules(runs: &[Run]) -> Option<Section> {
         Table { caption: name_of(run), columns, rows: run.rules.iter().map(row).collect() }
     };
     let tables: Vec<Table> = runs.iter().filter(|run| !run.rules.is_empty()).map(table).collect();
-    let text = vec!["The rule that chose each request. One that never ran has no effect on this load.".to_owned()];
+    let text =
+        vec!["How many requests each rule has chosen. A rule that never ran had no part in this result.".to_owned()];
     let section = Section { heading: "Rules of the schedulers".to_owned(), text, tables, ..Section::default() };
     (!section.tables.is_empty()).then_some(section)
 }
@@ -147,21 +174,25 @@ fn vms(runs: &[Run]) -> Option<Section> {
         .iter()
         .flat_map(|run| {
             run.vms.iter().map(move |vm| {
-                let ms = |class: &ClassFigures| Cell::number(class.response_time.mean_ns.map_or("–".to_owned(), time));
+                let of = |value: Option<f64>| Cell::number(value.map_or("–".to_owned(), time));
                 vec![
                     Cell::text(vm.vm.clone()),
                     Cell::text(name_of(run)),
                     Cell::number(vm.all.requests.to_string()),
-                    ms(&vm.read),
-                    ms(&vm.write),
+                    of(vm.read.response_time.mean_ns),
+                    of(percentile(&vm.read)),
+                    of(vm.write.response_time.mean_ns),
+                    of(percentile(&vm.write)),
                     Cell::number(format!("{:.2} MB/s", vm.all.bytes_per_s / 1e6)),
                 ]
             })
         })
         .collect();
     let columns =
-        ["VM", "scheduler", "requests", "reads, mean", "writes, mean", "throughput"].map(str::to_owned).to_vec();
-    let caption = "While all VMs are active".to_owned();
+        ["VM", "scheduler", "requests", "reads, mean", "reads, p99", "writes, mean", "writes, p99", "throughput"]
+            .map(str::to_owned)
+            .to_vec();
+    let caption = "While all VMs are active: until the first has no more requests.".to_owned();
     let tables = vec![Table { caption, columns, rows }];
     let section = Section { heading: "VMs".to_owned(), tables, ..Section::default() };
     (!section.tables[0].rows.is_empty()).then_some(section)
@@ -172,7 +203,8 @@ fn sources(comparison: &Comparison) -> Section {
     let provenance = &comparison.provenance;
     let mut tables = Vec::new();
     if !provenance.traces.is_empty() {
-        let columns = ["VM", "trace", "format", "layer", "requests", "SHA-256"].map(str::to_owned).to_vec();
+        let columns =
+            ["VM", "trace", "format", "layer", "requests", "addresses", "SHA-256"].map(str::to_owned).to_vec();
         let row = |trace: &traces::results::TraceProvenance| {
             vec![
                 Cell::text(trace.vm.clone()),
@@ -180,6 +212,7 @@ fn sources(comparison: &Comparison) -> Section {
                 Cell::text(trace.format.clone()),
                 Cell::text(trace.layer.to_string()),
                 Cell::number(trace.requests.to_string()),
+                Cell::text(trace.addresses.clone()),
                 Cell::text(trace.sha256.clone()),
             ]
         };

@@ -75,7 +75,7 @@ fn distributions(courses: &[Course<'_>]) -> Vec<Chart> {
         let axes = |y: Axis| [Axis::powers("response time, ms"), y];
         charts.push(chart(
             format!("How long {name} take"),
-            "Share of requests that completed within this time; times to an eighth.",
+            "Share of requests that completed within this time; times are rounded by up to 12 %.",
             axes(Axis::linear("share, %")),
             lines(courses, |history| scaled(cumulative(&of(history).responses), |share| share * 100.0)),
         ));
@@ -91,7 +91,7 @@ fn distributions(courses: &[Course<'_>]) -> Vec<Chart> {
     for (name, of) in CLASSES {
         if courses.iter().any(|course| of(course.history).found.len() > 1) {
             charts.push(chart(
-                format!("What {name} find"),
+                format!("The queue that {name} find"),
                 &format!(
                     "Share of {name} that find so many {name} outstanding when they arrive; 128 stands for more, too."
                 ),
@@ -127,7 +127,7 @@ fn shares(counts: &[u64]) -> Vec<[f64; 2]> {
 
 /// The p99 of reads and of writes over time.
 fn percentiles(courses: &[Course<'_>]) -> Vec<Chart> {
-    let about = format!("Intervals with fewer than {REQUESTS_MIN} requests are gaps; times to an eighth.");
+    let about = format!("Intervals with fewer than {REQUESTS_MIN} requests are gaps; times are rounded by up to 12 %.");
     let of_class = |(name, of): Class| {
         let marks = lines(courses, |history| percentile(&of(history).responses, interval(history), 0.99));
         chart(format!("p99 of {name} over time"), &about, [seconds(), Axis::powers("p99, ms")], marks)
@@ -165,12 +165,13 @@ fn throughput(courses: &[Course<'_>]) -> Vec<Chart> {
     };
     let all: Vec<Vec<Line>> = courses.iter().map(of_run).collect();
     let most = all.iter().filter_map(|lines| super::chart::sums(lines).pop()).flatten().fold(0.0, f64::max);
+    let longest = all.iter().flatten().flat_map(|line| line.points.last()).fold(0.0, |most, point| point[0].max(most));
     let of_course = |(course, lines): (&Course<'_>, Vec<Line>)| {
         let (title, about) = match lines.len() {
             0 | 1 => ("Throughput", "Of completed reads and writes."),
-            _ => ("Throughput of each VM", "The VMs lie on one another; the upper edge is all of them."),
+            _ => ("Throughput of each VM", "Stacked: the upper edge is all VMs together."),
         };
-        let axes = [seconds(), Axis::linear("MB/s").up_to(most)];
+        let axes = [seconds().up_to(longest), Axis::linear("MB/s").up_to(most)];
         chart(format!("{title} under {}", course.name), about, axes, Marks::Stacked(lines))
     };
     courses.iter().zip(all).map(of_course).collect()

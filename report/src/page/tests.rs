@@ -110,7 +110,9 @@ fn the_page_asks_for_nothing_and_opens_with_the_answer() {
 #[test]
 fn little_nothing_and_no_numbers_make_a_page_all_the_same() {
     let page = html(vec![run("fifo", None)], &[]);
-    assert!(page.contains("fifo served 1000 reads in 2.50 ms on average.") && page.contains("`--history` keeps it"));
+    assert!(
+        page.contains("fifo served 1000 reads in 2.50 ms on average.") && page.contains("stored without `--history`")
+    );
     html(Vec::new(), &[]);
     html(vec![run("fifo", Some(History::default()))], &[]);
     html(vec![run("fifo", Some(history(1)))], &[]);
@@ -141,5 +143,5 @@ fn a_page_of_full_histories_is_small() {
 #[test]
 fn times_have_three_digits_and_a_unit() {
     let shown: Vec<String> = [0.0, 999.0, 1234.0, 45_678_000.0, 4.6909e10, 1.5e12].map(comparison::time).to_vec();
-    assert_eq!(shown, ["0.00 ns", "999 ns", "1.23 us", "45.7 ms", "46.9 s", "1500 s"]);
+    assert_eq!(shown, ["0.00 ns", "999 ns", "1.23 µs", "45.7 ms", "46.9 s", "1500 s"]);
 }
