@@ -4,6 +4,7 @@
 
 # The main job on shipped samples, and its report. Needs a Rust toolchain and nothing else.
 demo:
+	mkdir -p target
 	cargo run --profile demo --quiet --package iocast -- compare traces/samples/mail.parquet \
 	  --schedulers fifo,sstf,cscan,deadline,cats --drive cheetah-15k4 --pacing closed --report target/demo.html --force
 

@@ -325,8 +325,10 @@ fn readme_shows_the_output_of_the_demo() {
     let readme = std::fs::read_to_string(root.join("README.md")).unwrap();
     let shown = readme.split("```text\n").nth(1).unwrap().split("```").next().unwrap();
     let demo = ["compare", "traces/samples/mail.parquet", "--drive", "cheetah-15k4", "--pacing", "closed"];
-    let output =
-        iocast().current_dir(&root).args(demo).args(["--schedulers", "fifo,sstf,cscan,deadline,cats"]).output();
+    let report = ["--report", "target/demo.html", "--force"];
+    let mut program = iocast();
+    program.current_dir(&root).args(demo).args(["--schedulers", "fifo,sstf,cscan,deadline,cats"]).args(report);
+    let output = program.output();
     let printed = String::from_utf8(output.unwrap().stdout).unwrap();
     assert_eq!(shown.trim_end(), printed.trim_end(), "README.md shows something else than the demo prints");
 }
