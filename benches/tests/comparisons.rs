@@ -191,6 +191,45 @@ fn figures_go_to_trackers_and_tables_to_the_summary() {
 }
 
 #[test]
+fn an_overloaded_or_empty_replay_is_no_result() {
+    let open = scenario("requests = 1", "").replace("\"closed\"", "\"scaled=0.2\"");
+    let error = Folder::refusal(&open);
+    assert!(error.starts_with("scenario one, scheduler sstf: the drive is overloaded: "), "{error}");
+    assert!(error.ends_with("replay it closed, scaled or on a faster drive"), "{error}");
+    let empty = scenario("requests = 1", "").replace("to = \"2s\"", "from = \"9h\"");
+    assert!(Folder::refusal(&empty).ends_with("no request was replayed; check `from`, `to` and `limit`"));
+}
+
+#[test]
+fn a_bound_that_no_number_keeps_has_no_new_line() {
+    // No head moves on an SSD: nothing is a multiple of nothing.
+    let bound = BOUND.replace("span_ns", "seek_sectors");
+    let folder = Folder::of(&[("one", &scenario("", &bound).replace("cheetah-15k4", "nvme-ssd"))]);
+    let (text, passed) = folder.run("").unwrap();
+    assert!(!passed && text.contains(&format!("No limit holds; see {}:", folder.file("one").display())), "{text}");
+    assert!(!text.contains("NaN #") && !text.contains("```toml"), "{text}");
+}
+
+#[test]
+fn the_span_of_a_vm_is_no_figure_for_trackers_and_a_guests_mistake_has_its_line() {
+    let guests = |second: &str| {
+        format!(
+            "question = \"?\"\ndrive = \"cheetah-15k4\"\nlimit = 50\n[[vm]]\nname = \"a\"\nworkload = \"dd:size=8m\"\n\
+             [[vm]]\nname = \"b\"\nworkload = \"{second}\"\n[[scheduler]]\nspec = \"fifo\"\nrequests = 1\nreason = \"so\"\n"
+        )
+    };
+    let folder = Folder::of(&[("one", &guests("dd:size=8m"))]);
+    let json = folder.path("figures.json");
+    folder.run(&format!("--json {}", json.display())).unwrap();
+    let tracked = fs::read_to_string(json).unwrap();
+    assert!(tracked.contains("one / fifo / a.read_response_mean_ns") && tracked.contains("one / fifo / span_ns"));
+    assert!(!tracked.contains("a.span_ns"), "{tracked}");
+    // The second table [[vm]] begins at line 7.
+    let error = Folder::refusal(&guests("dd:sizes=8m"));
+    assert!(error.contains("at line 7: ") && error.contains("size"), "{error}");
+}
+
+#[test]
 fn mistakes_are_told_with_their_line_and_what_is_near() {
     for (figures, rest, line, wanted) in [
         ("read_response_mean = 1", "", FIRST, "no figure `read_response_mean`; did you mean read_response_mean_ns"),

@@ -44,12 +44,7 @@ impl Files {
 
     /// Begins a file that is never finished, so that a kill leaves none. A file that exists is only opened.
     fn try_writing(&self, ending: &str) -> Result<()> {
-        let path = self.named(ending);
-        let name = || format!("{}: cannot be written; choose other names with --output", path.display());
-        if path.exists() {
-            return OpenOptions::new().write(true).open(&path).map(drop).with_context(name);
-        }
-        WholeFile::create(&path).map(drop).map_err(|error| error.problem).with_context(name)
+        try_writing(&self.named(ending), "other names with --output")
     }
 
     /// The path of the file with this ending. The ending follows the whole stem, including its dots.
@@ -88,6 +83,18 @@ impl Files {
         written.push(path.display().to_string());
         Ok(())
     }
+}
+
+/// Checks before any work that the file can be written. The error names the `alternative`.
+///
+/// # Errors
+/// That it cannot.
+pub fn try_writing(path: &Path, alternative: &str) -> Result<()> {
+    let name = || format!("{}: cannot be written; choose {alternative}", path.display());
+    if path.exists() {
+        return OpenOptions::new().write(true).open(path).map(drop).with_context(name);
+    }
+    WholeFile::create(path).map(drop).map_err(|error| error.problem).with_context(name)
 }
 
 /// Checks before any work that none of `paths` exists, so that nothing is overwritten without `--force`. The error names

@@ -7,16 +7,20 @@ use anyhow::{Context, Result, bail, ensure};
 use report::page::Chart;
 use report::{Drawing as _, Page, Size};
 use serde_json::Value;
+use traces::formats;
 use traces::results::{Comparison, SCHEMA_VERSION};
-use traces::whole_file::{WholeFile, write_whole};
+use traces::trace::ReadOptions;
+use traces::whole_file::write_whole;
 
 use crate::arguments::{Report, ReportFile};
 use crate::compare::answer;
 use crate::diff::kind_of;
 use crate::error::UsageError;
-use crate::files::refuse_existing;
+use crate::files::{refuse_existing, try_writing};
+use crate::interrupts::remove_unfinished_outputs;
 use crate::output::{print, written};
 use crate::output_format::OutputFormat;
+use crate::replay::tables::lines;
 
 /// The size of figures in pixels.
 const FIGURE: Size = Size { width: 900, height: 560 };
@@ -28,18 +32,35 @@ const NAME_MAX: usize = 80;
 /// # Errors
 /// A result that cannot be read or is of another kind or version; a file that cannot be written.
 pub fn run(arguments: &Report) -> Result<()> {
+    remove_unfinished_outputs()?;
     let outputs = Outputs::planned(Some(&arguments.output), arguments.figures.as_deref(), arguments.force)?;
     let comparison = read(&arguments.result)?;
     let mut names = Vec::new();
-    outputs.write(&Page::of_comparison(&comparison, &answer::lines(&comparison)), &mut names)?;
+    outputs.write(&page(&comparison), &mut names)?;
     print(written(&names, OutputFormat::Table).trim_start())
+}
+
+/// The page of a result: its answer, and of a replay on a device whether it is faithful.
+pub fn page(comparison: &Comparison) -> Page {
+    let on_devices = comparison.runs.iter().filter_map(|run| Some((run, run.live.as_ref()?)));
+    let notes: Vec<String> = on_devices.flat_map(|(run, live)| lines(comparison, run, live)).collect();
+    Page::of_comparison(comparison, &answer::lines(comparison), &notes)
 }
 
 /// The stored result at `path`.
 fn read(path: &Path) -> Result<Comparison> {
     let name = || path.display().to_string();
-    let text = traces::read_text(path).with_context(name)?;
-    let value: Value = serde_json::from_str(&text).with_context(|| format!("{}: it is no JSON", path.display()))?;
+    let parsed = traces::read_text(path).map_err(anyhow::Error::from).and_then(|text| {
+        serde_json::from_str::<Value>(&text).context("it is no JSON; `--output-format json` prints it")
+    });
+    let value = match parsed {
+        Err(_) if formats::recognise(path, &ReadOptions::default()).is_ok() => {
+            let path = path.display();
+            let error = format!("{path} is a trace; `iocast compare {path} --report FILE.html` makes a report of it");
+            bail!(UsageError(error));
+        }
+        parsed => parsed.with_context(name)?,
+    };
     let version = value.get("schema_version").and_then(Value::as_u64);
     let Some(version) = version else {
         bail!("{}: it is no result of iocast; `iocast compare … --output-format json` prints one", path.display())
@@ -66,17 +87,18 @@ pub struct Outputs {
 
 impl Outputs {
     /// # Errors
-    /// A page that exists, or a folder with anything in it, without `force`; what cannot be written.
+    /// A page that exists, or a folder with anything in it, without `force`; what cannot be written. With `force` the
+    /// folder keeps what has other names.
     pub fn planned(page: Option<&Path>, figures: Option<&Path>, force: bool) -> Result<Outputs> {
         if let Some(path) = page {
             if !force {
                 refuse_existing(std::slice::from_ref(&path.to_path_buf()), "another file")?;
             }
-            // Begun and dropped, so that a folder that takes no file is known at once.
-            WholeFile::create(path).map(drop)?;
+            try_writing(path, "another file")?;
         }
         if let Some(folder) = figures {
             let named = || folder.display().to_string();
+            ensure!(!folder.exists() || folder.is_dir(), UsageError(format!("{} is no folder", named())));
             fs::create_dir_all(folder).with_context(named)?;
             let is_empty = fs::read_dir(folder).with_context(named)?.next().is_none();
             ensure!(
@@ -117,9 +139,14 @@ fn as_file_name(title: &str) -> String {
 }
 
 impl ReportFile {
+    /// Whether a file is asked for.
+    pub fn is_written(&self) -> bool {
+        self.report.is_some() || self.figures.is_some()
+    }
+
     /// Whether replays keep what happens over time.
     pub fn keeps_history(&self) -> bool {
-        self.history || self.report.is_some() || self.figures.is_some()
+        self.history || self.is_written()
     }
 
     /// The files that are asked for.

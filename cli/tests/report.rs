@@ -2,10 +2,12 @@
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod program;
+mod scratch;
 
 use std::fs;
 
 use program::{failure, json, sample, stdout};
+use scratch::Scratch;
 
 #[test]
 fn a_stored_result_gives_the_report_of_the_command_that_made_it() {
@@ -57,6 +59,21 @@ fn a_stored_result_gives_the_report_of_the_command_that_made_it() {
 }
 
 #[test]
+fn a_replay_on_a_device_names_it_and_says_whether_it_is_faithful() {
+    let scratch = Scratch::new();
+    let trace = scratch.trace("reads.csv", (0..50).map(|number| (number * 100, "read", number * 16, 8, 300)));
+    let (disk, stored, page) = (scratch.str("disk"), scratch.str("result.json"), scratch.str("result.html"));
+    let result = stdout(&["replay", &trace, "--device", &disk, "--pacing", "asap=4", "--output-format", "json"]);
+    fs::write(&stored, &result).unwrap();
+    stdout(&["report", &stored, "-o", &page]);
+    let page = fs::read_to_string(page).unwrap();
+    let target = serde_json::from_str::<serde_json::Value>(&result).unwrap()["runs"][0]["live"]["target"].clone();
+    assert!(page.contains(&format!("<h1>Replay of reads on {}, pacing asap=4", target.as_str().unwrap())), "{page}");
+    assert!(page.contains("served 50 reads in ") && page.contains("Requests came as soon as possible"), "{page}");
+    assert!(!page.contains("a model of"), "{page}");
+}
+
+#[test]
 fn pictures_of_the_readme_are_what_its_command_makes() {
     let folder = tempfile::tempdir().unwrap();
     let root = concat!(env!("CARGO_MANIFEST_DIR"), "/..");
@@ -99,6 +116,10 @@ fn what_is_no_result_and_files_that_exist_are_refused() {
         assert!(found == code && said.contains(wanted), "{text}: {said}");
         assert!(!std::path::Path::new(&output).exists(), "{text}");
     }
+    let (code, said) = failure(&["report", &sample("mail.parquet"), "-o", &output]);
+    assert!(code == 2 && said.contains("mail.parquet is a trace; `iocast compare "), "{said}");
+    let (code, said) = failure(&["report", &path("none.json"), "-o", &output, "--figures", &input]);
+    assert!(code == 2 && said.contains("in.json is no folder"), "{said}");
     let (code, said) = failure(&["report", &path("none.json"), "-o", &output]);
     assert!(code == 1 && said.contains("none.json"), "{said}");
     fs::write(&output, "mine").unwrap();

@@ -1,6 +1,6 @@
 //! Records what happens in a replay over time, in bounded memory: intervals and rows become coarser as it grows.
 
-use traces::results::history::{ClassHistory, Grid, History, STEPS_MAX, VmHistory, response_row};
+use traces::results::history::{ClassHistory, Grid, History, STEPS_MAX, VmHistory, response_number};
 use traces::{Nanos, Operation, Request, RequestId, Timestamp};
 
 use crate::metrics::Class;
@@ -297,7 +297,7 @@ impl Observer for HistoryRecorder {
         let Some(class) = class_of(request) else { return };
         let counts = &mut self.classes[class];
         counts.outstanding -= 1;
-        counts.responses.add(column, response_row(now.since(request.arrival)));
+        counts.responses.add(column, response_number(now.since(request.arrival)));
         let vm = usize::from(request.vm.0).min(VMS_MAX);
         if vm >= self.vms.len() {
             self.vms.resize_with(vm + 1, VmCounts::new);

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use iocast_replay::{HistoryRecorder, Observer, Served};
 use proptest::prelude::*;
-use traces::results::history::{Grid, History, STEPS_MAX, response_row};
+use traces::results::history::{Grid, History, STEPS_MAX, response_number};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp, VmId};
 
 /// An arrival, and how long it takes.
@@ -114,7 +114,7 @@ proptest! {
         prop_assert!(columns <= STEPS_MAX && (columns * 2 > STEPS_MAX || interval == 1_000_000));
         for (class, is_read) in [(&history.read, true), (&history.write, false)] {
             let of_class = |request: &Request| (request.operation == Operation::Read) == is_read;
-            check(&class.responses, interval, &arrivals, of_class, |arrival| response_row(arrival.response));
+            check(&class.responses, interval, &arrivals, of_class, |arrival| response_number(arrival.response));
             let found: u64 = class.found.iter().sum();
             prop_assert_eq!(found, arrivals.iter().filter(|arrival| of_class(&arrival.request)).count() as u64);
         }

@@ -26,7 +26,6 @@ use replay::rotational::asks_rotation;
 use replay::sources::{ReplaySource, TimeWindow, TraceRead};
 use replay::stack::Shares;
 use replay::{DecisionLog, Ended, Engine, HistoryRecorder, Host, Limits, Metrics, ReplayError, Stage, figures};
-use report::Page;
 use schedulers::Registry;
 use schedulers::Scheduler as _;
 use schedulers::plugin::{keep, leave_kept};
@@ -48,6 +47,7 @@ use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::picture::PictureFiles;
+use crate::report::page;
 use crate::scheduling::Scheduling;
 
 /// The bound by which arrivals are held back.
@@ -90,7 +90,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
     let baseline = candidates::baseline(arguments.baseline.as_deref(), &candidates)?;
     let setups: Vec<Setup<'_>> = drives.into_iter().map(|drive| Setup::new(arguments, drive)).collect::<Result<_>>()?;
     create_folders(arguments, &candidates)?;
-    if arguments.stack.series.is_some() {
+    if arguments.stack.series.is_some() || arguments.report.is_written() {
         remove_unfinished_outputs()?;
     }
     let files = PictureFiles::planned(&arguments.picture)?;
@@ -107,7 +107,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
     if let Some(files) = files {
         picture::write(&comparison, &stacks, &files, &mut written)?;
     }
-    report.write(&Page::of_comparison(&comparison, &answer::lines(&comparison)), &mut written)?;
+    report.write(&page(&comparison), &mut written)?;
     if !arguments.report.history {
         comparison.runs.iter_mut().for_each(|run| run.history = None);
     }

@@ -5,7 +5,7 @@ pub mod engines;
 mod holders;
 mod reads_only;
 mod run_trace;
-mod tables;
+pub mod tables;
 pub mod throttle;
 
 use std::path::Path;

@@ -29,7 +29,8 @@ pub fn render(comparison: &Comparison, format: OutputFormat, with_details: bool)
     text
 }
 
-fn lines(comparison: &Comparison, run: &Run, live: &LiveFigures) -> Vec<String> {
+/// What was asked of the device, what was achieved, and whether the replay is faithful: sentence by sentence.
+pub fn lines(comparison: &Comparison, run: &Run, live: &LiveFigures) -> Vec<String> {
     let past = if live.direct { ", past the page cache" } else { "" };
     let reason = live.backend_reason.as_ref().map(|reason| format!(" ({reason})")).unwrap_or_default();
     let mut lines = vec![format!("Device: {} through {}{past}{reason}.", live.target, live.backend)];

@@ -5,13 +5,17 @@ use traces::results::{ClassFigures, Comparison, Part, Run, Status, supports_perc
 use super::{Cell, Page, Section, Table, courses};
 
 impl Page {
-    /// The report of a comparison. `answer` says what it comes to, sentence by sentence.
-    pub fn of_comparison(comparison: &Comparison, answer: &[String]) -> Page {
+    /// The report of a comparison. `answer` says what it comes to, sentence by sentence, and `notes` stand below it.
+    pub fn of_comparison(comparison: &Comparison, answer: &[String], notes: &[String]) -> Page {
         let provenance = &comparison.provenance;
         let loads = provenance.traces.iter().map(|trace| trace.vm.as_str());
         let loads: Vec<&str> = loads.chain(provenance.workloads.iter().map(|workload| workload.vm.as_str())).collect();
         let drives: Vec<&str> = provenance.drives.iter().map(|drive| drive.name.as_str()).collect();
-        let mut title = format!("Replay of {} on a model of {}", loads.join(", "), drives.join(", "));
+        let what = if provenance.traces.is_empty() { "Run" } else { "Replay" };
+        let devices: Vec<&str> =
+            comparison.runs.iter().filter_map(|run| Some(run.live.as_ref()?.target.as_str())).collect();
+        let on = if devices.is_empty() { format!("a model of {}", drives.join(", ")) } else { devices.join(", ") };
+        let mut title = format!("{what} of {} on {on}", loads.join(", "));
         let shown = ["pacing", "depth"]
             .into_iter()
             .filter_map(|name| Some(format!(", {name} {}", provenance.options.get(name)?)));
@@ -19,7 +23,7 @@ impl Page {
         let mut warnings = provenance.warnings.clone();
         for run in &comparison.runs {
             if let Status::Overloaded { reason, remedy } = &run.status {
-                let name = &run.scheduler.name;
+                let name = name_of(run);
                 warnings.push(format!("{name} is overloaded, so its figures may not be compared: {reason}. {remedy}."));
             }
         }
@@ -27,6 +31,7 @@ impl Page {
         if let (true, [run]) = (answer.is_empty(), &comparison.runs[..]) {
             answer.push(of_one(run));
         }
+        answer.extend_from_slice(notes);
         let mut sections = vec![summary(comparison)];
         let courses = courses::sections(&comparison.runs);
         if courses.is_empty() {
@@ -44,8 +49,8 @@ impl Page {
 }
 
 /// The name of a run: its scheduler, with the drive if there are several.
-fn name_of(run: &Run) -> String {
-    run.scheduler.name.clone()
+fn name_of(run: &Run) -> &str {
+    &run.scheduler.name
 }
 
 /// The sentence on a single run.
@@ -55,8 +60,8 @@ fn of_one(run: &Run) -> String {
         |name: &str, class: &ClassFigures| Some(format!("{} {name} in {} on average", class.requests, mean(class)?));
     let classes: Vec<String> = [class("reads", &run.read), class("writes", &run.write)].into_iter().flatten().collect();
     match classes.is_empty() {
-        true => format!("{} served no read and no write.", run.scheduler.name),
-        false => format!("{} served {}.", run.scheduler.name, classes.join(" and ")),
+        true => format!("{} served no read and no write.", name_of(run)),
+        false => format!("{} served {}.", name_of(run), classes.join(" and ")),
     }
 }
 
@@ -120,7 +125,8 @@ fn summary(comparison: &Comparison) -> Section {
     let baseline = runs.iter().find(|run| run.scheduler.name == base);
     let most = |of: fn(&Run) -> Option<f64>| runs.iter().filter_map(of).fold(0.0, f64::max);
     let row = |run: &Run| {
-        let mut cells = vec![Cell::text(name_of(run))];
+        let overloaded = if run.status == Status::Comparable { "" } else { " (overloaded)" };
+        let mut cells = vec![Cell::text(format!("{}{overloaded}", name_of(run)))];
         if several_drives {
             cells.push(Cell::text(run.drive.clone()));
         }
@@ -159,7 +165,7 @@ fn rules(runs: &[Run]) -> Option<Section> {
             ]
         };
         let columns = ["rule", "requests", "share"].map(str::to_owned).to_vec();
-        Table { caption: name_of(run), columns, rows: run.rules.iter().map(row).collect() }
+        Table { caption: name_of(run).to_owned(), columns, rows: run.rules.iter().map(row).collect() }
     };
     let tables: Vec<Table> = runs.iter().filter(|run| !run.rules.is_empty()).map(table).collect();
     let text =

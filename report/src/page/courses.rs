@@ -1,7 +1,7 @@
 //! Charts of runs that have a history: distributions, what happened over time, and addresses.
 
 use traces::results::Run;
-use traces::results::history::{ClassHistory, Grid, History, VmHistory, response_of_row};
+use traces::results::history::{ClassHistory, Grid, History, VmHistory, by_row, response_of};
 
 use super::heat::Extent;
 use super::{Axis, Chart, Heat, Line, Marks, Section};
@@ -24,9 +24,10 @@ const CLASSES: [Class; 2] = [("reads", |history| &history.read), ("writes", |his
 
 /// The sections of the runs that have a history; none if none has.
 pub(super) fn sections(runs: &[Run]) -> Vec<Section> {
-    let course =
-        |run| -> Option<Course<'_>> { Some(Course { name: name_of(run), history: Option::as_ref(&run.history)? }) };
-    let courses: Vec<Course<'_>> = runs.iter().filter_map(course).collect();
+    let mut courses = Vec::new();
+    for run in runs {
+        courses.extend(run.history.as_ref().map(|history| Course { name: &run.scheduler.name, history }));
+    }
     if courses.is_empty() {
         return Vec::new();
     }
@@ -40,10 +41,6 @@ pub(super) fn sections(runs: &[Run]) -> Vec<Section> {
         section("Over time", over_time),
         section("Addresses", addresses(&courses)),
     ]
-}
-
-fn name_of(run: &Run) -> &str {
-    &run.scheduler.name
 }
 
 /// The length of an interval in seconds.
@@ -107,14 +104,19 @@ fn scaled(points: Vec<[f64; 2]>, of: impl Fn(f64) -> f64) -> Vec<[f64; 2]> {
     points.into_iter().map(|[x, y]| [x, of(y)]).collect()
 }
 
+/// The least response time of a row, in ms.
+fn milliseconds(grid: &Grid, row: u64) -> f64 {
+    response_of(grid.value_of(row)) / 1e6
+}
+
 /// For each row the end of its times in ms, and the share of the requests up to there.
 fn cumulative(grid: &Grid) -> Vec<[f64; 2]> {
-    let rows = grid.by_row();
+    let rows = by_row(&grid.columns);
     let all: u64 = rows.iter().map(|(_, count)| count).sum();
     let mut seen = 0;
     let point = |(row, count): &(u64, u64)| {
         seen += count;
-        [response_of_row(row + 1) / 1e6, seen as f64 / all as f64]
+        [milliseconds(grid, row + 1), seen as f64 / all as f64]
     };
     rows.iter().map(point).collect()
 }
@@ -139,7 +141,7 @@ fn percentiles(courses: &[Course<'_>]) -> Vec<Chart> {
 fn percentile(grid: &Grid, interval: f64, share: f64) -> Vec<[f64; 2]> {
     let together = grid.columns.len().div_ceil(PERCENTILE_POINTS).max(1);
     let point = |(group, columns): (usize, &[Vec<(u64, u64)>])| {
-        let rows = Grid { row_size: 1, columns: columns.to_vec() }.by_row();
+        let rows = by_row(columns);
         let all: u64 = rows.iter().map(|(_, count)| count).sum();
         let wanted = libm::ceil(all as f64 * share) as u64;
         let mut seen = 0;
@@ -147,7 +149,7 @@ fn percentile(grid: &Grid, interval: f64, share: f64) -> Vec<[f64; 2]> {
             seen += count;
             seen >= wanted
         });
-        let value = row.filter(|_| all >= REQUESTS_MIN).map(|(row, _)| response_of_row(row + 1) / 1e6);
+        let value = row.filter(|_| all >= REQUESTS_MIN).map(|(row, _)| milliseconds(grid, row + 1));
         [(group as f64 + 0.5) * together as f64 * interval, value.unwrap_or(f64::NAN)]
     };
     grid.columns.chunks(together).enumerate().map(point).collect()
@@ -195,7 +197,7 @@ fn response_maps(courses: &[Course<'_>]) -> Vec<Chart> {
         for course in courses {
             let y = Axis::powers("response time, ms");
             let grid = &of(course.history).responses;
-            let heat = Heat::of(grid, interval(course.history), extent, &y, |row| response_of_row(row) / 1e6);
+            let heat = Heat::of(grid, interval(course.history), extent, &y, |row| milliseconds(grid, row));
             if !heat.is_empty() {
                 let title = format!("Response times of {name} under {}", course.name);
                 charts.push(map(title, "", y, heat));
@@ -227,7 +229,7 @@ fn addresses(courses: &[Course<'_>]) -> Vec<Chart> {
         for vm in &history.vms {
             for (what, grid) in [("Reads", &vm.reads), ("Writes", &vm.writes)] {
                 let y = Axis::linear("address, GB");
-                let gigabytes = |row: u64| row as f64 * grid.row_size as f64 * 512.0 / 1e9;
+                let gigabytes = |row: u64| grid.value_of(row) as f64 * 512.0 / 1e9;
                 let heat = Heat::of(grid, interval, extent([(grid, interval)].into_iter()), &y, gigabytes);
                 if !heat.is_empty() {
                     let title = format!("{what} of {} by address", vm.vm);
@@ -257,4 +259,23 @@ fn distances(seeks: &[u64]) -> Vec<[f64; 2]> {
         [sectors * 512.0 / 1e6, seen as f64 / all as f64 * 100.0]
     };
     seeks.iter().enumerate().map(point).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn coarser_rows_stand_for_the_same_times() {
+        // 2^30 to 2^31 ns has the numbers 240 to 247.
+        let fine = Grid { row_size: 1, columns: vec![vec![(241, 300), (243, 100)]] };
+        let coarse = Grid { row_size: 2, columns: vec![vec![(120, 300), (121, 100)]] };
+        let times = |unit: f64| f64::from(1_u32 << 30) * unit / 1e6;
+        assert_eq!(cumulative(&fine), [[times(1.25), 0.75], [times(1.5), 1.0]]);
+        assert_eq!(cumulative(&coarse), cumulative(&fine));
+        assert_eq!(percentile(&fine, 4.0, 0.5), [[2.0, times(1.25)]]);
+        assert_eq!(percentile(&coarse, 4.0, 0.5), percentile(&fine, 4.0, 0.5));
+        let few = Grid { row_size: 1, columns: vec![vec![(241, 99)]] };
+        assert!(percentile(&few, 4.0, 0.5)[0][1].is_nan());
+    }
 }

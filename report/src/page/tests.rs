@@ -79,7 +79,7 @@ fn comparison(runs: Vec<Run>) -> Comparison {
 }
 
 fn html(runs: Vec<Run>, answer: &[String]) -> String {
-    Page::of_comparison(&comparison(runs), answer).html().unwrap()
+    Page::of_comparison(&comparison(runs), answer, &[]).html().unwrap()
 }
 
 #[test]
@@ -105,6 +105,30 @@ fn the_page_asks_for_nothing_and_opens_with_the_answer() {
     assert!(page.contains("2.50 ms") && page.contains("12.0 ms") && page.contains("How long reads take"));
     assert!(!page.contains("How long writes take"), "there are none");
     assert_eq!(page, html(vec![run("fifo", Some(history(9)))], &["fifo is best.".to_owned()]));
+}
+
+#[test]
+fn the_heading_says_what_ran_where_and_overloaded_runs_are_marked() {
+    let mut overloaded = run("fifo", None);
+    overloaded.status = Status::Overloaded { reason: "the queue grew".to_owned(), remedy: "slow it down".to_owned() };
+    let mut given = comparison(vec![overloaded, run("sstf", None)]);
+    given.provenance.options.insert("pacing".to_owned(), "recorded".to_owned());
+    let html = |given: &Comparison| Page::of_comparison(given, &[], &[]).html().unwrap();
+    let page = html(&given);
+    assert!(page.contains("<h1>Run of  on a model of fixed, pacing recorded</h1>"), "{page}");
+    assert!(page.contains("<th scope=\"row\">fifo (overloaded)</th>") && page.contains("<th scope=\"row\">sstf</th>"));
+    assert!(page.contains("fifo is overloaded, so its figures may not be compared: the queue grew. slow it down."));
+}
+
+#[test]
+fn ratios_set_reads_and_writes_apart_and_keep_small_ones() {
+    let [mut base, mut other] = ["fifo", "ssd"].map(|name| run(name, None));
+    let ratio = results::Ratio { response_time_mean: None, response_time_p99: None, throughput: None };
+    (base.ratio, other.ratio) = (Some(ratio), Some(ratio));
+    other.read.response_percentiles_ns.insert("p99".to_owned(), 69_000);
+    let given = Comparison { baseline: Some("fifo".to_owned()), ..comparison(vec![base, other]) };
+    let page = Page::of_comparison(&given, &[], &[]).html().unwrap();
+    assert!(page.contains("reads p99 / fifo") && page.contains("<span class=\"value\">0.00575</span>"), "{page}");
 }
 
 #[test]

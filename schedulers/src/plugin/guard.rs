@@ -92,6 +92,8 @@ pub(super) struct Calls(&'static Record);
 
 impl Drop for Calls {
     fn drop(&mut self) {
+        // The next user of the record may be another thread, whose call this thread must not be held for.
+        CALLED.set(None);
         self.0.is_used.store(false, Ordering::Release);
     }
 }

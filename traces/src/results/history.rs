@@ -1,5 +1,7 @@
 //! What happened in a run over time: counts in intervals, for pictures. Its size does not depend on that of the run.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::units::Nanos;
@@ -7,7 +9,7 @@ use crate::units::Nanos;
 /// The most intervals of a history, and the most rows of a grid.
 pub const STEPS_MAX: usize = 256;
 
-/// The rows of response times in each doubling ([`response_row`]).
+/// The numbers of response times in each doubling ([`response_number`]).
 const PER_DOUBLING: u32 = 8;
 
 /// The course of a run, in intervals of equal length from the first arrival on.
@@ -33,7 +35,7 @@ pub struct History {
 /// Reads or writes over time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ClassHistory {
-    /// Completed arrivals by interval and response time; the values of its rows are those of [`response_row`].
+    /// Completed arrivals by interval and response time; its values are those of [`response_number`].
     pub responses: Grid,
     /// Arrivals by how many of their class they found outstanding; the last element counts those that found more, too.
     pub found: Vec<u64>,
@@ -96,27 +98,32 @@ impl Grid {
         Some((first, last))
     }
 
-    /// The counts of all intervals by row, in ascending order.
-    pub fn by_row(&self) -> Vec<(u64, u64)> {
-        let mut all: std::collections::BTreeMap<u64, u64> = std::collections::BTreeMap::new();
-        for (row, count) in self.columns.iter().flatten() {
-            *all.entry(*row).or_default() += count;
-        }
-        all.into_iter().collect()
+    /// The least value of a row.
+    pub fn value_of(&self, row: u64) -> u64 {
+        row.saturating_mul(self.row_size)
     }
 }
 
-/// The row of a response time: eight in each doubling, at even distances.
-pub fn response_row(response: Nanos) -> u64 {
+/// The counts of these intervals by row, in ascending order.
+pub fn by_row(columns: &[Vec<(u64, u64)>]) -> Vec<(u64, u64)> {
+    let mut all: BTreeMap<u64, u64> = BTreeMap::new();
+    for (row, count) in columns.iter().flatten() {
+        *all.entry(*row).or_default() += count;
+    }
+    all.into_iter().collect()
+}
+
+/// A response time as a grid counts it: eight numbers for each doubling, at even distances.
+pub fn response_number(response: Nanos) -> u64 {
     let ns = response.as_ns().max(u64::from(PER_DOUBLING));
     let doubling = ns.ilog2();
     let eighth = (ns >> (doubling - PER_DOUBLING.ilog2())) % u64::from(PER_DOUBLING);
     u64::from(doubling * PER_DOUBLING) + eighth
 }
 
-/// The least response time of a row, in ns.
-pub fn response_of_row(row: u64) -> f64 {
-    let (doubling, eighth) = (row / u64::from(PER_DOUBLING), row % u64::from(PER_DOUBLING));
+/// The least response time with a number, in ns.
+pub fn response_of(number: u64) -> f64 {
+    let (doubling, eighth) = (number / u64::from(PER_DOUBLING), number % u64::from(PER_DOUBLING));
     (1_u64 << doubling.min(63)) as f64 * (1.0 + eighth as f64 / f64::from(PER_DOUBLING))
 }
 
@@ -137,17 +144,17 @@ mod tests {
     }
 
     #[test]
-    fn rows_of_responses_ascend_and_are_at_most_an_eighth_wide() {
-        let mut before = response_row(Nanos::ZERO);
+    fn numbers_of_responses_ascend_and_are_at_most_an_eighth_apart() {
+        let mut before = response_number(Nanos::ZERO);
         for ns in (0..4000).chain((12..63).flat_map(|bits| [0, 1, 2, 3].map(|part| (4 + part) << (bits - 2)))) {
-            let row = response_row(Nanos::from_ns(ns));
-            assert!(row == before || row == before + 1 || ns > 4000, "{ns}");
-            before = row;
+            let number = response_number(Nanos::from_ns(ns));
+            assert!(number == before || number == before + 1 || ns > 4000, "{ns}");
+            before = number;
             if ns >= 8 {
-                let [low, high] = [row, row + 1].map(response_of_row);
+                let [low, high] = [number, number + 1].map(response_of);
                 assert!(low <= ns as f64 && (ns as f64) < high && high <= low * 1.126, "{ns}: {low} to {high}");
             }
         }
-        assert_eq!(response_row(Nanos::from_ns(u64::MAX)), 511);
+        assert_eq!(response_number(Nanos::from_ns(u64::MAX)), 511);
     }
 }
