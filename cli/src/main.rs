@@ -39,6 +39,7 @@ mod serve;
 mod shell;
 mod stat;
 mod storage;
+mod told;
 mod units;
 mod validate;
 mod vms;

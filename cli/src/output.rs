@@ -19,6 +19,7 @@ use crate::output_format::OutputFormat;
 use crate::units::ABSENT;
 
 /// A table with a title.
+#[derive(Debug)]
 pub struct Table {
     pub title: String,
     pub header: Vec<String>,

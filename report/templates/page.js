@@ -53,7 +53,7 @@
       const texts = [`${svg.dataset.xName} ${short(x.value(shown(share)))}`];
       const values = new Map();
       for (const { path, list } of lines) {
-        if (!path.classList.contains("hidden") && list.length > 0) {
+        if (!path.classList.contains("hidden") && !path.classList.contains("span") && list.length > 0) {
           values.set(+path.dataset.line, y.value(1 - nearest(list, whereX)[1] / down));
         }
       }

@@ -45,6 +45,9 @@ pub struct Compare {
     pub picture: Picture,
     #[command(flatten)]
     pub report: ReportFile,
+    /// Keep what happened over time in the JSON result, so that `iocast report` can draw it
+    #[arg(long)]
+    pub history: bool,
     /// Folder for the decision logs: one file per scheduler with each of its decisions
     #[arg(long, value_name = "FOLDER", group = OUTPUTS)]
     pub decision_log: Option<PathBuf>,

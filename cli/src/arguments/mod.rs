@@ -51,7 +51,7 @@ pub use predict::{Predict, Solver, Solving};
 pub use reading::{Reading, Window};
 pub use replay::{Backend, DEVICE_QUEUE_DEPTH, Replay};
 pub use replaying::{Replaying, Until};
-pub use report::{Report, ReportFile};
+pub use report::{OnlyReport, Report, ReportFile};
 pub use reproduce::Reproduce;
 pub use serve::{Serve, ServeMap, ServeVmBy, Urgency};
 pub use shell::{Completions, Man};

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
-use super::Picture;
+use super::{Picture, ReportFile};
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
@@ -14,6 +14,8 @@ pub struct Place {
     pub plan: PathBuf,
     #[command(flatten)]
     pub picture: Picture,
+    #[command(flatten)]
+    pub report: ReportFile,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,

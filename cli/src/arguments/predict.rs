@@ -2,11 +2,12 @@
 
 use std::path::PathBuf;
 
-use clap::{Args, ValueEnum};
+use clap::{ArgGroup, Args, ValueEnum};
 use traces::Sectors;
 use traces::quantity::parse_sectors;
 
-use super::Reading;
+use super::picture::OUTPUTS;
+use super::{Reading, ReportFile};
 use super::pacing::MapArgument;
 use super::reading::Span;
 use crate::error::UsageError;
@@ -14,6 +15,7 @@ use crate::output_format::OutputFormat;
 use crate::storage::Storage;
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new(OUTPUTS).multiple(true))]
 pub struct Predict {
     /// The VMs, two or more: for each an isolated trace or an isolation profile (JSON). The VM is named after the file
     /// unless a name is given; `@SIZE` puts the VM's disk at that offset on the device (web=web.parquet@64g)
@@ -41,6 +43,8 @@ pub struct Predict {
     /// Beginning of the names of the isolation profiles to write, STEM-NAME.json for each VM [default: no files]
     #[arg(long, short, value_name = "STEM")]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub report: ReportFile,
     /// Overwrite files that exist
     #[arg(long)]
     pub force: bool,
@@ -58,7 +62,7 @@ pub struct Solving {
     /// Solve this queueing Petri net instead of forecasting VMs: a TOML file, or a .qpe file of QPME
     #[arg(
         long, value_name = "NET",
-        conflicts_with_all = ["vms", "also", "predictors", "capacity", "drive", "learn_from", "start", "end", "output"]
+        conflicts_with_all = ["vms", "also", "predictors", "capacity", "drive", "learn_from", "start", "end", "output", "report", "figures"]
     )]
     pub solve: Option<PathBuf>,
     /// How to solve the net: exactly as a Markov chain, by simulation, or as a chain if that is possible

@@ -2,13 +2,14 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 
 use super::picture::OUTPUTS;
 
 #[derive(Debug, Args)]
 pub struct Report {
-    /// Result of `compare` or `replay` as --output-format json prints it; with --history it has pictures over time
+    /// Result as --output-format json prints it, of `compare`, `replay`, `predict`, `place`, `stat`, `validate`,
+    /// `reproduce`, `capture lab` (lab.json) or `serve`; with --history, `compare` and `stat` give pictures over time
     #[arg(value_name = "RESULT.json")]
     pub result: PathBuf,
     /// The report, one HTML file
@@ -31,7 +32,15 @@ pub struct ReportFile {
     /// Folder for each chart of the report as SVG and PNG
     #[arg(long, value_name = "FOLDER", group = OUTPUTS)]
     pub figures: Option<PathBuf>,
-    /// Keep what happened over time in the JSON result, so that `iocast report` can draw it
-    #[arg(long)]
-    pub history: bool,
+}
+
+/// The report of a result, for subcommands that write no other file.
+#[derive(Debug, Args)]
+#[command(group = ArgGroup::new(OUTPUTS).multiple(true))]
+pub struct OnlyReport {
+    #[command(flatten)]
+    pub file: ReportFile,
+    /// Overwrite files that exist
+    #[arg(long, requires = OUTPUTS)]
+    pub force: bool,
 }

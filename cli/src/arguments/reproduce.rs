@@ -2,14 +2,17 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use report::Size;
 
+use super::ReportFile;
+use super::picture::OUTPUTS;
 use super::stage::Switch;
 use crate::error::UsageError;
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new(OUTPUTS).multiple(true))]
 pub struct Reproduce {
     /// Paper, by its name in `iocast list papers`
     pub paper: String,
@@ -32,10 +35,12 @@ pub struct Reproduce {
     pub virtual_disks: Vec<PathBuf>,
     /// Beginning of the names of the files to write: STEM.json, STEM.md, STEM-figure1.svg, STEM-table2.png and so on
     /// [default: no files]
-    #[arg(long, short, value_name = "STEM")]
+    #[arg(long, short, value_name = "STEM", group = OUTPUTS)]
     pub output: Option<PathBuf>,
+    #[command(flatten)]
+    pub report: ReportFile,
     /// Overwrite files that exist
-    #[arg(long, requires = "output")]
+    #[arg(long, requires = OUTPUTS)]
     pub force: bool,
     /// Width and height of the pictures in pixels
     #[arg(long, value_name = "WxH", default_value = "900x600", requires = "output")]

@@ -2,14 +2,16 @@
 
 use std::path::PathBuf;
 
-use clap::Args;
+use clap::{ArgGroup, Args};
 use traces::Nanos;
 use traces::quantity::parse_nanos;
 
-use super::{Reading, Window};
+use super::picture::OUTPUTS;
+use super::{Reading, ReportFile, Window};
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
+#[command(group = ArgGroup::new(OUTPUTS).multiple(true))]
 pub struct Stat {
     /// Trace: a file, the common beginning (stem) of a capture's file names, or `-` for standard input
     pub input: PathBuf,
@@ -18,10 +20,15 @@ pub struct Stat {
     #[command(flatten)]
     pub window: Window,
     /// Parquet file to write: one row per interval with requests, bytes, times and queue lengths
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = OUTPUTS)]
     pub series: Option<PathBuf>,
-    /// Overwrite the file of --series if it exists
-    #[arg(long, requires = "series")]
+    #[command(flatten)]
+    pub report: ReportFile,
+    /// Keep what happened over time in the JSON result, so that `iocast report` can draw it
+    #[arg(long)]
+    pub history: bool,
+    /// Overwrite files that exist
+    #[arg(long, requires = OUTPUTS)]
     pub force: bool,
     /// Length of an interval of --series
     #[arg(long, value_parser = parse_nanos, default_value = "1s", value_name = "TIME")]

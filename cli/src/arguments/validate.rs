@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 
 use super::capture::LabFolders;
 use super::reading::parse_percent;
-use super::{FreePacing, Reading};
+use super::{FreePacing, OnlyReport, Reading};
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
@@ -69,6 +69,8 @@ pub struct ValidateScheduler {
     /// Seed of the first sequence; the others have the seeds that follow
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
+    #[command(flatten)]
+    pub report: OnlyReport,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
@@ -97,6 +99,8 @@ pub struct ValidateClosed {
     /// Number of streams to print
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub top: usize,
+    #[command(flatten)]
+    pub report: OnlyReport,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
@@ -120,6 +124,8 @@ pub struct ValidateConsolidation {
     /// alone; `twin:device=own` learns it only from the VMs of a group
     #[arg(long, default_value = "all")]
     pub predictors: String,
+    #[command(flatten)]
+    pub report: OnlyReport,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
@@ -136,6 +142,8 @@ pub struct ValidateDrive {
     pub requests: Option<PathBuf>,
     #[command(flatten)]
     pub reading: Reading,
+    #[command(flatten)]
+    pub report: OnlyReport,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
@@ -165,6 +173,8 @@ pub struct ValidateDecisions {
     /// Number of differing decisions to print in the table (JSON holds all)
     #[arg(long, default_value_t = 20, value_name = "N")]
     pub misses: usize,
+    #[command(flatten)]
+    pub report: OnlyReport,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,
@@ -185,6 +195,8 @@ pub struct ValidateGuest {
     pub capture_seconds: Option<u32>,
     #[command(flatten)]
     pub folders: LabFolders,
+    #[command(flatten)]
+    pub report: OnlyReport,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,

@@ -13,13 +13,14 @@ use traces::whole_file::write_whole;
 
 use crate::error::{Interrupted, UsageError};
 use crate::needs::{self, Use, uses};
-use crate::output::{self, Table};
-use crate::output_format::OutputFormat;
+use crate::output::Table;
+use crate::told::{Block, Told, tell};
 
 /// The file of the results in their folder.
-const RESULTS_FILE: &str = "lab.json";
+pub const RESULTS_FILE: &str = "lab.json";
 
 pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
+    let report = arguments.report.planned()?;
     let plan = Plan::read(&arguments.plan)?;
     let folder = arguments.folders.output.clone().unwrap_or_else(|| arguments.plan.with_extension(""));
     let needed = [uses::CAPTURE_LAB, uses::CAPTURE_LAB_IMAGE];
@@ -33,10 +34,7 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
         iocast: std::env::current_exe()?,
     };
     let results = make(&lab, &mut Steps, &host.stop, &lab.folder.join(RESULTS_FILE))?;
-    match arguments.output_format {
-        OutputFormat::Json => output::print_json(&results),
-        format => output::print(&render(&results, format)),
-    }
+    tell(&results, &told(&results), arguments.output_format, &report, Vec::new())
 }
 
 /// The host within the lab's namespaces.
@@ -139,7 +137,8 @@ impl LabProgress for Steps {
     }
 }
 
-fn render(results: &LabResults, format: OutputFormat) -> String {
+/// A lab's results as they are told.
+pub fn told(results: &LabResults) -> Told {
     let runs = results.runs.iter().flat_map(|run| run.vms.iter().map(move |vm| (run, vm)));
     let rows = runs.flat_map(|(run, vm)| {
         [("guest", &vm.guest), ("drive", &vm.drive)].map(|(seen, figures)| {
@@ -167,7 +166,12 @@ fn render(results: &LabResults, format: OutputFormat) -> String {
     if results.summary.iter().any(|mean| mean.ci95.is_some()) {
         tables.push(means(&results.summary));
     }
-    tables.iter().map(|table| table.render(format)).collect::<Vec<_>>().join("\n")
+    Told {
+        title: format!("VMs alone and together on {}", results.drive),
+        blocks: tables.into_iter().map(Block::Table).collect(),
+        charts: Vec::new(),
+        program: results.program.clone(),
+    }
 }
 
 fn operation(figures: &LabOperation) -> [String; 2] {

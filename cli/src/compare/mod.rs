@@ -108,7 +108,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
         picture::write(&comparison, &stacks, &files, &mut written)?;
     }
     report.write(&page(&comparison), &mut written)?;
-    if !arguments.report.history {
+    if !arguments.history {
         comparison.runs.iter_mut().for_each(|run| run.history = None);
     }
     match arguments.output_format {
@@ -238,7 +238,7 @@ impl<'a> Setup<'a> {
             log: self.decision_log(&log_path)?,
             log_path,
             shares: self.shares(index, candidate)?,
-            history: self.arguments.report.keeps_history().then(HistoryRecorder::default),
+            history: (self.arguments.history || self.arguments.report.is_written()).then(HistoryRecorder::default),
             advance,
         };
         let start = Start { part, source, observers };

@@ -14,7 +14,6 @@ use crate::arguments::Diff;
 use crate::error::{LimitsBroken, UsageError};
 use crate::output;
 use crate::output_format::OutputFormat;
-pub use result::kind_of;
 use result::{Leaf, StoredResult};
 use threshold::Thresholds;
 

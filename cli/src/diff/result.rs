@@ -9,15 +9,10 @@ use traces::results::SCHEMA_VERSION;
 use traces::text_file::read_text;
 
 use crate::error::UsageError;
+use crate::report::kind_of;
 
-/// The subcommands whose results are compared, and the key that only their results have.
-const KINDS: [(&str, &str); 4] =
-    [("compare", "runs"), ("predict", "pairs"), ("stat", "stages"), ("reproduce", "paper")];
-
-/// The subcommand whose result this is, if it is known by its keys.
-pub fn kind_of(value: &Value) -> Option<&'static str> {
-    KINDS.into_iter().find(|(_, key)| value.get(key).is_some()).map(|(kind, _)| kind)
-}
+/// The subcommands whose results are compared.
+const KINDS: [&str; 4] = ["compare", "predict", "stat", "reproduce"];
 
 /// Keys whose values say which of a list's objects one is.
 const NAMES: &[&str] = &[
@@ -78,9 +73,8 @@ impl StoredResult {
         let text = read_text(path).with_context(|| name.to_string())?;
         let value: Value = serde_json::from_str(&text)
             .with_context(|| format!("{name}: no JSON; `--output-format json` prints it"))?;
-        let kinds = KINDS.map(|(kind, _)| kind).join(", ");
-        let Some(kind) = kind_of(&value) else {
-            bail!("{name}: no result of {kinds}; `--output-format json` prints one");
+        let Some(kind) = kind_of(&value).map(|kind| kind.name).filter(|kind| KINDS.contains(kind)) else {
+            bail!("{name}: no result of {}; `--output-format json` prints one", KINDS.join(", "));
         };
         let version = value.get("schema_version").and_then(Value::as_u64);
         ensure!(

@@ -1,8 +1,9 @@
 //! `iocast place`: finds an assignment of VMs to LUNs within limits, and confirms it by replay.
 
+mod charts;
 mod forecasts;
 mod plan;
-mod tables;
+pub mod tables;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -23,17 +24,17 @@ use self::forecasts::{Groups, Kind, Method};
 use self::plan::{Lun, Plan, Source, Vm};
 use crate::arguments::Place;
 use crate::error::{LimitsBroken, UsageError};
-use crate::output::{self, print, print_json};
-use crate::output_format::OutputFormat;
 use crate::picture::PictureFiles;
 use crate::predict::profiles::{DiskPlace, Window, measure, read};
 use crate::progress::Progress;
 use crate::storage::Storage;
+use crate::told::tell;
 use crate::vms::{self, Named};
 
 pub fn run(arguments: &Place) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
     let files = PictureFiles::planned(&arguments.picture)?;
+    let report = arguments.report.planned(arguments.picture.force)?;
     let groups = groups(&plan)?;
     // The last VM on a drive may end where no other could begin.
     let drive_capacity = |lun: &Lun| lun.storage.as_ref().map(|storage| vms::aligned(storage.capacity));
@@ -58,7 +59,7 @@ pub fn run(arguments: &Place) -> Result<()> {
         },
         false => found,
     };
-    let placement = tell(&plan, &groups, [&search, &exact], &placed)?;
+    let placement = result(&plan, &groups, [&search, &exact], &placed)?;
     let mut written = Vec::new();
     if let Some(files) = files {
         let caption = format!("pairs of VMs, forecast by {}", groups.searched_by(&placement.predictor));
@@ -67,10 +68,7 @@ pub fn run(arguments: &Place) -> Result<()> {
         let figure = HeatFigure { title: "Interference between VMs", caption: &caption, panels: &panels };
         files.write(&figure, &mut written)?;
     }
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&placement)?,
-        format => print(&format!("{}{}", tables::render(&placement, format), output::written(&written, format)))?,
-    }
+    tell(&placement, &tables::told(&placement), arguments.output_format, &report, written)?;
     match tables::broken(&placement) {
         Some(broken) => Err(LimitsBroken(broken).into()),
         None => Ok(()),
@@ -160,7 +158,7 @@ fn replay(plan: &Plan, storage: &Storage, together: &[&Vm]) -> Result<(Vec<Ran>,
 
 /// The assignment with its forecast, its replay, and the interference between the VMs. Of the tasks, the first is that of
 /// the search, and the second has the better forecasts.
-fn tell(
+fn result(
     plan: &Plan,
     groups: &Groups<'_>,
     [search, exact]: [&Task<'_>; 2],

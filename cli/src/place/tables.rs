@@ -1,25 +1,47 @@
-//! An assignment of VMs to LUNs, as tables.
+//! An assignment of VMs to LUNs, as sentences, tables and charts.
 
-use traces::results::placement::{Interference, PlacedVm, Placement, Share, Standing};
+use traces::results::placement::{Interference, PlacedLun, PlacedVm, Placement, Share, Standing};
 use traces::results::supports_percentile;
 
-use crate::output::{Table, sentence};
-use crate::output_format::OutputFormat;
+use super::charts;
+use crate::output::Table;
+use crate::told::{Block, Told};
 use crate::units::{ABSENT, span, three_digits};
 
-/// The most VMs for which a table of pairs is printed; the JSON and the picture always hold all pairs.
+/// The most VMs for which there is a table of pairs; the JSON and the picture always hold all pairs.
 const MATRIX_MAX: usize = 12;
 
-pub fn render(placement: &Placement, format: OutputFormat) -> String {
-    let mut text = vec![sentence(&answer(placement), format), luns(placement).render(format)];
+/// The assignment as it is told.
+pub fn told(placement: &Placement) -> Told {
+    let mut blocks: Vec<Block> = vec![Block::sentence(who_goes_where(placement)), Block::sentence(answer(placement))];
+    blocks.push(Block::Table(luns(placement)));
     if !placement.limits.is_empty() {
-        text.push(limits(placement).render(format));
+        blocks.push(Block::Table(limits(placement)));
     }
     if placement.interference.vms.len() <= MATRIX_MAX {
-        text.extend(matrices(placement).iter().map(|(names, of)| matrix(names, of).render(format)));
+        blocks.extend(matrices(placement).iter().map(|(names, of)| Block::Shares(matrix(names, of))));
     }
-    text.extend(placement.notes.iter().map(|note| sentence(note, format)));
-    text.join("\n")
+    blocks.extend(placement.notes.iter().map(Block::sentence));
+    let vms = placement.luns.iter().map(|lun| lun.vms.len()).sum::<usize>();
+    Told {
+        title: format!("{vms} VMs on {} LUNs, by {}", placement.luns.len(), method(placement)),
+        blocks,
+        charts: charts::sections(placement),
+        program: placement.program.clone(),
+    }
+}
+
+/// Which VMs go to which LUN.
+fn who_goes_where(placement: &Placement) -> String {
+    let of = |lun: &PlacedLun| {
+        let vms: Vec<&str> = lun.vms.iter().map(|vm| vm.vm.as_str()).collect();
+        match &vms[..] {
+            [] => format!("nothing to {}", lun.lun),
+            [one] => format!("{one} to {}", lun.lun),
+            [first @ .., last] => format!("{} and {last} to {}", first.join(", "), lun.lun),
+        }
+    };
+    format!("Put {}.", placement.luns.iter().map(of).collect::<Vec<String>>().join("; "))
 }
 
 /// The way in which groups were forecast, in words.

@@ -1,11 +1,12 @@
 //! `iocast predict`: forecasts of VMs that share a device, from a trace or an isolation profile of each alone. With
 //! `--solve` it solves a queueing Petri net instead (`solve.rs`).
 
+mod charts;
 mod missing;
 mod on_drive;
 pub mod profiles;
 mod solve;
-mod tables;
+pub mod tables;
 
 use std::path::Path;
 
@@ -21,8 +22,7 @@ use traces::spec::{Spec, parse_list};
 use crate::arguments::Predict;
 use crate::error::UsageError;
 use crate::files::Files;
-use crate::output::{self, print, print_json};
-use crate::output_format::OutputFormat;
+use crate::told::tell;
 use profiles::Alone;
 
 pub fn run(arguments: &Predict) -> Result<()> {
@@ -37,6 +37,7 @@ pub fn run(arguments: &Predict) -> Result<()> {
     let endings: Vec<String> = inputs[..together].iter().map(|input| format!("-{}.json", input.named.name)).collect();
     let planned = |stem: &std::path::PathBuf| Files::planned(stem.clone(), arguments.force, &endings, &[]);
     let files = arguments.output.as_ref().map(planned).transpose()?;
+    let report = arguments.report.planned(arguments.force)?;
     let storage = arguments.replayed_on.storage()?;
     let (mut alone, truth) = match &storage {
         Some(storage) => {
@@ -68,10 +69,7 @@ pub fn run(arguments: &Predict) -> Result<()> {
             files.write(ending, json.as_bytes(), &mut written)?;
         }
     }
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&predictions)?,
-        format => print(&format!("{}{}", tables::render(&predictions, format), output::written(&written, format)))?,
-    }
+    tell(&predictions, &tables::told(&predictions), arguments.output_format, &report, written)?;
     let refusals: Vec<&str> = predictions.pairs[0]
         .predictors
         .values()

@@ -1,4 +1,4 @@
-//! Forecasts as tables.
+//! Forecasts as sentences and tables.
 
 use std::collections::BTreeMap;
 
@@ -7,30 +7,58 @@ use traces::results::isolation::{IsolatedOperation, IsolationProfile};
 use traces::results::prediction::{Forecast, Outcome, PairPrediction, Predictions, STATED};
 use traces::results::supports_percentile;
 
-use crate::output::{Table, number, sentence};
-use crate::output_format::OutputFormat;
+use super::charts;
+use crate::output::{Table, number};
+use crate::told::{Block, Told};
 use crate::units::{ABSENT, span, span_or_absent, three_digits};
 
-pub fn render(predictions: &Predictions, format: OutputFormat) -> String {
-    let mut text: Vec<String> = predictions.missing.iter().map(|question| sentence(question, format)).collect();
-    text.extend(overlapping(predictions).map(|line| sentence(&line, format)));
-    for pair in &predictions.pairs {
-        let recommended = predictions.recommended.as_deref();
-        text.extend(answer(pair, recommended, &predictions.alone).map(|table| table.render(format)));
-        for (index, vm) in pair.vms.iter().enumerate() {
-            text.push(of_vm(pair, index, vm, recommended, &predictions.alone).render(format));
-        }
-        text.push(total(pair).render(format));
-        text.extend(intervals(pair, recommended, &predictions.alone).map(|table| table.render(format)));
-        text.extend(said(pair, format));
+/// The forecasts as they are told.
+pub fn told(predictions: &Predictions) -> Told {
+    let Predictions { alone: profiles, recommended, pairs, .. } = predictions;
+    let recommended = recommended.as_deref();
+    let mut blocks = Vec::new();
+    blocks.extend(pairs.iter().filter_map(|pair| in_short(pair, recommended, profiles)).map(Block::Sentence));
+    blocks.extend(predictions.missing.iter().map(Block::sentence));
+    blocks.extend(overlapping(predictions).map(Block::Sentence));
+    for pair in pairs {
+        blocks.extend(answer(pair, recommended, profiles).map(Block::Table));
+        let each = pair.vms.iter().enumerate();
+        blocks.extend(each.map(|(index, vm)| Block::Table(of_vm(pair, index, vm, recommended, profiles))));
+        blocks.push(Block::Table(total(pair)));
+        blocks.extend(intervals(pair, recommended, profiles).map(Block::Table));
+        blocks.extend(said(pair).map(Block::Sentence));
     }
-    let is_replayed = predictions.pairs.iter().any(|pair| pair.truth.is_some());
-    text.push(alone(&predictions.alone, is_replayed).render(format));
-    text.join("\n")
+    blocks.push(Block::Table(alone(profiles, pairs.iter().any(|pair| pair.truth.is_some()))));
+    let names: Vec<&str> = profiles.iter().map(|profile| profile.vm.as_str()).collect();
+    let charts = pairs.iter().filter_map(|pair| charts::section(pair, recommended, profiles));
+    Told {
+        title: format!("Forecast of {} on one device", names.join(", ")),
+        blocks,
+        charts: charts.collect(),
+        program: predictions.program.clone(),
+    }
+}
+
+/// What becomes of each VM, by the forecast to rely on.
+fn in_short(pair: &PairPrediction, recommended: Option<&str>, profiles: &[IsolationProfile]) -> Option<String> {
+    let (name, forecast) = forecasts(pair).find(|(name, _)| Some(*name) == recommended)?;
+    let alone = Consolidation::measured(profiles).forecast();
+    let of_vm = |(index, vm): (usize, &String)| {
+        let kinds: [(&str, FiguresOf); 2] = [("reads", Figures::reads), ("writes", Figures::writes)];
+        let of_kind = |(kind, of): (&str, FiguresOf)| {
+            let (before, after) = (of(&alone, index, &profiles[index]), of(forecast, index, &profiles[index]));
+            let (before, after) = (before.response_ns?, after.response_ns?);
+            Some(format!("{kind} take {} in place of {}", span(after), span(before)))
+        };
+        let said: Vec<String> = kinds.into_iter().filter_map(of_kind).collect();
+        (!said.is_empty()).then(|| format!("{vm}'s {}", said.join(" and ")))
+    };
+    let said: Vec<String> = pair.vms.iter().enumerate().filter_map(of_vm).collect();
+    (!said.is_empty()).then(|| format!("Together, says {name}, {}.", said.join("; ")))
 }
 
 /// The figures of one kind of requests of a VM in a forecast.
-type FiguresOf = fn(&Forecast, usize, &IsolationProfile) -> Figures;
+pub(super) type FiguresOf = fn(&Forecast, usize, &IsolationProfile) -> Figures;
 
 /// The forecast to rely on beside each VM alone, and beside the replay if there was one.
 fn answer(pair: &PairPrediction, recommended: Option<&str>, profiles: &[IsolationProfile]) -> Option<Table> {
@@ -75,16 +103,16 @@ fn answer(pair: &PairPrediction, recommended: Option<&str>, profiles: &[Isolatio
 }
 
 /// The figures that a forecast has for the reads or writes of a VM.
-struct Figures {
-    iops: Option<f64>,
-    response_ns: Option<f64>,
-    p99_ns: Option<f64>,
-    iops_interval: Option<[f64; 2]>,
-    response_interval: Option<[f64; 2]>,
+pub(super) struct Figures {
+    pub iops: Option<f64>,
+    pub response_ns: Option<f64>,
+    pub p99_ns: Option<f64>,
+    pub iops_interval: Option<[f64; 2]>,
+    pub response_interval: Option<[f64; 2]>,
 }
 
 impl Figures {
-    fn reads(forecast: &Forecast, vm: usize, alone: &IsolationProfile) -> Figures {
+    pub fn reads(forecast: &Forecast, vm: usize, alone: &IsolationProfile) -> Figures {
         let stated = forecast.intervals_90.as_ref();
         Figures {
             iops: at(&forecast.read_iops, vm),
@@ -95,7 +123,7 @@ impl Figures {
         }
     }
 
-    fn writes(forecast: &Forecast, vm: usize, alone: &IsolationProfile) -> Figures {
+    pub fn writes(forecast: &Forecast, vm: usize, alone: &IsolationProfile) -> Figures {
         let stated = forecast.intervals_90.as_ref();
         Figures {
             iops: at(&forecast.write_iops, vm),
@@ -203,7 +231,7 @@ fn alone(profiles: &[IsolationProfile], is_replayed: bool) -> Table {
 }
 
 /// The result of the replay of all VMs together, if there was one, and the forecasts, the best method first.
-fn forecasts(pair: &PairPrediction) -> impl Iterator<Item = (&str, &Forecast)> {
+pub(super) fn forecasts(pair: &PairPrediction) -> impl Iterator<Item = (&str, &Forecast)> {
     let mut of: Vec<(&str, &Forecast)> = Vec::new();
     for (name, outcome) in &pair.predictors {
         if let Outcome::Forecast(forecast) = outcome {
@@ -275,11 +303,11 @@ fn total(pair: &PairPrediction) -> Table {
 }
 
 /// The notes of the predictors, and the reasons of those without a forecast.
-fn said(pair: &PairPrediction, format: OutputFormat) -> Vec<String> {
+fn said(pair: &PairPrediction) -> impl Iterator<Item = String> {
     let replayed = pair.truth.iter().flat_map(|truth| &truth.notes).map(|note| format!("(replayed): {note}"));
     let lines = pair.predictors.iter().flat_map(|(name, outcome)| match outcome {
         Outcome::Refused { refused } => vec![format!("{name} has no forecast: {refused}")],
         Outcome::Forecast(forecast) => forecast.notes.iter().map(|note| format!("{name}: {note}")).collect(),
     });
-    replayed.chain(lines).map(|line| sentence(&line, format)).collect()
+    replayed.chain(lines)
 }

@@ -3,7 +3,7 @@
 mod grid;
 mod measured;
 mod pictures;
-mod render;
+pub mod render;
 mod verdicts;
 mod virtual_disk;
 
@@ -40,6 +40,7 @@ pub fn run(arguments: &Reproduce) -> Result<()> {
         Files::planned(stem.clone(), arguments.force, &endings, &pictures::FAMILIES)
     };
     let files = arguments.output.as_ref().map(planned).transpose()?;
+    let report = arguments.report.planned(arguments.force)?;
     let virtual_disks = virtual_disk::open(paper, &arguments.virtual_disks)?;
     let alternatives = arguments.alternatives == Switch::On;
     let progress = Progress::jobs("replaying", (paper.jobs)(seeds.len(), alternatives));
@@ -49,7 +50,10 @@ pub fn run(arguments: &Reproduce) -> Result<()> {
     measured::add(paper, arguments, &mut reproduction)?;
     virtual_disk::add(virtual_disks, seeds[0], &mut reproduction)?;
     let reproduced = Reproduced { program: traces::program_version(), reproduction };
-    let written = files.map(|files| write(&reproduced, &files, arguments)).transpose()?.unwrap_or_default();
+    let mut written = files.map(|files| write(&reproduced, &files, arguments)).transpose()?.unwrap_or_default();
+    if arguments.report.is_written() {
+        report.write(&render::told(&reproduced)?.page(), &mut written)?;
+    }
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&reproduced),
         format => {

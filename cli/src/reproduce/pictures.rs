@@ -12,6 +12,7 @@ pub const FAMILIES: [&str; 2] = ["-table", "-figure"];
 /// A picture, and the ending of its files' names before the dot.
 pub struct Picture {
     pub ending: String,
+    pub title: String,
     pub svg: String,
     pub png: Vec<u8>,
 }
@@ -23,7 +24,7 @@ pub fn draw(reproduction: &Reproduction, size: Size) -> Result<Vec<Picture>> {
     for Grid { name, cells, .. } in Grid::all(&reproduction.cells) {
         let title = format!("{authors}, {}", title_of_table(name, &reproduction.figures));
         let bars = BarsFigure { title: &title, caption: &reproduction.paper, cells: &cells, rows_apart: false };
-        pictures.extend(picture(ending(FAMILIES[0], name), &bars, size)?);
+        pictures.extend(picture(ending(FAMILIES[0], name), &title, &bars, size)?);
     }
     for (name, series) in parts(&reproduction.figures, |series: &Series| &series.figure) {
         let mut schedulers: Vec<&str> = series.iter().filter_map(|series| series.scheduler.as_deref()).collect();
@@ -32,7 +33,7 @@ pub fn draw(reproduction: &Reproduction, size: Size) -> Result<Vec<Picture>> {
         let title = format!("{authors}, {}{under}", named("Figure", name));
         let all: Vec<&Series> = reproduction.figures.iter().collect();
         let lines = LinesFigure { title: &title, caption: &reproduction.paper, series: &series, alike: &all };
-        pictures.extend(picture(ending(FAMILIES[1], name), &lines, size)?);
+        pictures.extend(picture(ending(FAMILIES[1], name), &title, &lines, size)?);
     }
     Ok(pictures)
 }
@@ -55,13 +56,13 @@ fn authors(paper: &str) -> &str {
 }
 
 /// `None` if there is nothing to draw.
-fn picture(ending: String, drawing: &impl Drawing, size: Size) -> Result<Option<Picture>> {
+fn picture(ending: String, title: &str, drawing: &impl Drawing, size: Size) -> Result<Option<Picture>> {
     let svg = match drawing.svg(size) {
         Err(PictureError::Empty) => return Ok(None),
         svg => svg.with_context(|| format!("the picture {ending}"))?,
     };
     let png = drawing.png(size).with_context(|| format!("the picture {ending}"))?;
-    Ok(Some(Picture { svg, png, ending }))
+    Ok(Some(Picture { svg, png, ending, title: title.to_owned() }))
 }
 
 /// `-table2` of Table 2, `-table-shadow-cache` of one with a name.

@@ -1,56 +1,85 @@
-//! A reproduction, as tables.
+//! A reproduction, as sentences and tables.
 
+use anyhow::Result;
+use report::Size;
+use report::page::{Picture, Section};
 use traces::results::reproduction::{
     Alternative, Cell, Choice, Evidence, GroupError, Reproduced, Reproduction, Series, Source,
 };
 
 use super::grid::{Grid, error, named, ours, parts, percent, spoken, theirs};
+use super::pictures;
 use super::verdicts::{bars, claims, errors, ranks};
-use crate::output::{Table, wrapped};
+use crate::output::Table;
 use crate::output_format::OutputFormat;
+use crate::told::{Block, Told, text_within};
 
 /// Widths at which headings of several words, and names of alternatives, are broken in a terminal.
 const HEADING: usize = 12;
 const NAME: usize = 24;
+/// The size of a report's pictures in pixels.
+const PICTURE: Size = Size { width: 900, height: 600 };
 
 /// Renders for a terminal of `width` columns, or as Markdown.
 pub fn render(reproduced: &Reproduced, format: OutputFormat, width: usize) -> String {
-    let reproduction = &reproduced.reproduction;
-    let width = if format == OutputFormat::Markdown { usize::MAX } else { width };
-    let mut blocks = vec![intro(reproduced, width)];
-    let table = |table: Table| table.render_within(format, width);
-    blocks.extend(Grid::all(&reproduction.cells).iter().map(|grid| table(numbers(grid, format))));
-    if !reproduction.errors.is_empty() {
-        blocks.push(table(errors(&reproduction.errors)));
-    }
-    if !reproduction.bars.is_empty() {
-        blocks.push(table(bars(&reproduction.bars)));
-    }
-    if !reproduction.ranks.is_empty() {
-        blocks.push(table(ranks(&reproduction.ranks)));
-    }
-    if !reproduction.claims.is_empty() {
-        blocks.push(table(claims(&reproduction.claims)));
-    }
-    if !reproduction.choices.is_empty() {
-        blocks.push(table(choices(reproduction)));
-    }
-    if !reproduction.alternatives.is_empty() {
-        blocks.push(alternatives(reproduction).render_broken(format, width, NAME, HEADING));
-    }
-    if !reproduction.figures.is_empty() {
-        blocks.push(figures(&reproduction.figures, format, width));
-    }
-    if !reproduction.statements.is_empty() {
-        let title = if format == OutputFormat::Markdown { "### Statements\n\n" } else { "Statements\n" };
-        let items: String = reproduction.statements.iter().map(|statement| item(statement, width)).collect();
-        blocks.push(format!("{title}{items}"));
-    }
-    blocks.join("\n")
+    text_within(&blocks(reproduced, format), format, width)
 }
 
-fn intro(reproduced: &Reproduced, width: usize) -> String {
-    let Reproduction { paper, seeds, cells, .. } = &reproduced.reproduction;
+/// A reproduction as a report tells it.
+///
+/// # Errors
+/// A picture that cannot be drawn.
+pub fn told(reproduced: &Reproduced) -> Result<Told> {
+    let reproduction = &reproduced.reproduction;
+    let drawn = pictures::draw(reproduction, PICTURE)?;
+    let pictures = drawn.into_iter().map(|picture| Picture { title: picture.title, svg: picture.svg });
+    Ok(Told {
+        title: reproduction.paper.clone(),
+        blocks: blocks(reproduced, OutputFormat::Markdown).split_off(1),
+        charts: vec![Section {
+            heading: "Pictures".to_owned(),
+            pictures: pictures.collect(),
+            ..Section::default()
+        }],
+        program: reproduced.program.clone(),
+    })
+}
+
+/// What is told, in the terminal or, in wider tables, as Markdown. The first block names the paper.
+fn blocks(reproduced: &Reproduced, format: OutputFormat) -> Vec<Block> {
+    let reproduction = &reproduced.reproduction;
+    let mut blocks = vec![Block::sentence(&reproduction.paper), Block::Sentence(intro(reproduced))];
+    blocks.extend(Grid::all(&reproduction.cells).iter().map(|grid| Block::Table(numbers(grid, format))));
+    if !reproduction.errors.is_empty() {
+        blocks.push(Block::Table(errors(&reproduction.errors)));
+    }
+    if !reproduction.bars.is_empty() {
+        blocks.push(Block::Table(bars(&reproduction.bars)));
+    }
+    if !reproduction.ranks.is_empty() {
+        blocks.push(Block::Table(ranks(&reproduction.ranks)));
+    }
+    if !reproduction.claims.is_empty() {
+        blocks.push(Block::Table(claims(&reproduction.claims)));
+    }
+    if !reproduction.choices.is_empty() {
+        blocks.push(Block::Table(choices(reproduction)));
+    }
+    if !reproduction.alternatives.is_empty() {
+        let table = alternatives(reproduction);
+        blocks.push(Block::Broken { table, text_max: NAME, heading_max: HEADING });
+    }
+    if !reproduction.figures.is_empty() {
+        blocks.push(Block::List { heading: "Figures".to_owned(), items: figures(&reproduction.figures, format) });
+    }
+    if !reproduction.statements.is_empty() {
+        blocks.push(Block::List { heading: "Statements".to_owned(), items: reproduction.statements.clone() });
+    }
+    blocks
+}
+
+fn intro(reproduced: &Reproduced) -> String {
+    let Reproduction { seeds, cells, .. } = &reproduced.reproduction;
     let seeds = match (&seeds[..], seeds.first(), seeds.last()) {
         ([_, _, ..], Some(first), Some(last)) if last - first == seeds.len() as u64 - 1 => {
             format!("{} seeds ({first} to {last})", seeds.len())
@@ -63,8 +92,7 @@ fn intro(reproduced: &Reproduced, width: usize) -> String {
         ""
     };
     let ours = format!(", {seeds}. Ours is the mean over the seeds{interval}");
-    let how = format!("{}{ours}; the error is relative to the paper's number{}.", reproduced.program, legend(cells));
-    format!("{}\n{}", wrapped(paper, width), wrapped(&how, width))
+    format!("{}{ours}; the error is relative to the paper's number{}.", reproduced.program, legend(cells))
 }
 
 /// What the marks behind errors mean, as far as they occur.
@@ -181,22 +209,15 @@ fn alternatives(reproduction: &Reproduction) -> Table {
 }
 
 /// Names the series of each figure; the pictures and the JSON hold their points.
-fn figures(series: &[Series], format: OutputFormat, width: usize) -> String {
+fn figures(series: &[Series], format: OutputFormat) -> Vec<String> {
     let hint = if format == OutputFormat::Table { "; --output draws it" } else { "" };
     let described = |(name, series): (&str, Vec<&Series>)| {
         let lines: Vec<String> =
             series.iter().map(|series| format!("{} ({} points)", series.name, series.points.len())).collect();
         let axes = series.first().map(|first| format!("{} over {}: ", first.y, first.x)).unwrap_or_default();
-        wrapped(&format!("{}, {axes}{}{hint}.", named("Figure", name), lines.join(", ")), width)
+        format!("{}, {axes}{}{hint}.", named("Figure", name), lines.join(", "))
     };
     parts(series, |series| &series.figure).into_iter().map(described).collect()
-}
-
-/// An item of a list, with further lines indented.
-fn item(text: &str, width: usize) -> String {
-    let lines = wrapped(text, width.saturating_sub(2).max(1));
-    let lines: Vec<&str> = lines.lines().collect();
-    format!("- {}\n", lines.join("\n  "))
 }
 
 #[cfg(test)]

@@ -2,7 +2,7 @@
 
 mod listen;
 mod statistics;
-mod tables;
+pub mod tables;
 
 use std::io::{IsTerminal, stderr};
 use std::path::Path;
@@ -23,6 +23,7 @@ use crate::error::UsageError;
 use crate::needs::{self, uses};
 use crate::output;
 use crate::output_format::OutputFormat;
+use crate::told::text;
 use listen::{Address, Listen, Opened, addresses, place};
 use statistics::{STANDARD_OUTPUT, Statistics};
 
@@ -55,7 +56,7 @@ pub fn run(arguments: &Serve) -> Result<()> {
     match arguments.output_format {
         _ if arguments.statistics.as_deref() == Some(Path::new(STANDARD_OUTPUT)) => {}
         OutputFormat::Json => output::print_json(&report)?,
-        format => output::print(&tables::render(&report, format))?,
+        format => output::print(&text(&tables::told(&report).blocks, format))?,
     }
     if let Some(error) = report.log_error {
         bail!("the log is not complete: {error}");

@@ -3,7 +3,7 @@
 use traces::results::serving::{ServedVm, Serving};
 
 use crate::output::Table;
-use crate::output_format::OutputFormat;
+use crate::told::{Block, Told};
 use crate::units::{percentile, span_or_absent};
 
 /// The status line while the server runs.
@@ -14,9 +14,14 @@ pub fn line(report: &Serving) -> String {
     format!("{} requests, late by p50 {}, p99 {}, max {max}", lateness.count, late("p50"), late("p99"))
 }
 
-/// The tables at the end.
-pub fn render(report: &Serving, format: OutputFormat) -> String {
-    [spans(report), vms(report)].iter().map(|table| table.render(format)).collect::<Vec<String>>().join("\n")
+/// What is told at the end.
+pub fn told(report: &Serving) -> Told {
+    Told {
+        title: format!("Served {}", report.drive.name),
+        blocks: [spans(report), vms(report)].map(Block::Table).into(),
+        charts: Vec::new(),
+        program: report.program.clone(),
+    }
 }
 
 fn spans(report: &Serving) -> Table {

@@ -10,9 +10,9 @@ use traces::trace::ReadOptions;
 
 use crate::arguments::Stat;
 use crate::error::UsageError;
-use crate::output::{Table, date, line, number, print, print_json};
-use crate::output_format::OutputFormat;
+use crate::output::{Table, date, number};
 use crate::progress::Progress;
+use crate::told::{Block, Told, tell};
 use crate::units::{ABSENT, data, percentile, span};
 
 /// The percentiles that are printed.
@@ -45,27 +45,26 @@ fn missing(path: &Path) -> anyhow::Error {
 /// Prints the summary of the files.
 pub fn run(arguments: &Stat, files: &[PathBuf]) -> Result<()> {
     refuse_what_has_no_effect(arguments)?;
+    let report = arguments.report.planned(arguments.force)?;
     let bytes = files.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum();
     let progress = Progress::new("reading", bytes, 1);
     let counter = progress.counter(0);
     let figures = summarise(files, arguments.reading.lenient, arguments.top, &counter)?;
     drop(progress);
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&figures)?,
-        format => print(&render(&figures, format, arguments.top))?,
-    }
+    tell(&figures, &told(&figures, arguments.top), arguments.output_format, &report, Vec::new())?;
     warn(&figures);
     Ok(())
 }
 
 /// Refuses options that are for traces of requests.
 fn refuse_what_has_no_effect(arguments: &Stat) -> Result<(), UsageError> {
-    let Stat { series, digest, window, reading, .. } = arguments;
+    let Stat { series, history, digest, window, reading, .. } = arguments;
     let is_whole = window.span.start.as_ns() == 0 && window.span.end.is_none() && window.limit.is_none();
     let of_reading = ReadOptions { lenient: false, ..reading.options() } != ReadOptions::default();
     let given = [
         (series.is_some(), "--series"),
         (*digest, "--digest"),
+        (*history, "--history"),
         (!is_whole, "--start, --end and --limit"),
         (of_reading, "an option of how traces are read, except --lenient,"),
     ];
@@ -90,9 +89,9 @@ fn warn(figures: &HistogramStatistics) {
     }
 }
 
-fn render(figures: &HistogramStatistics, format: OutputFormat, top: usize) -> String {
+/// The summary as it is told.
+pub fn told(figures: &HistogramStatistics, top: usize) -> Told {
     let tables = [Some(times(figures)), Some(devices(figures)), busiest(figures, top), unmatched(figures)];
-    let rendered: Vec<String> = tables.iter().flatten().map(|table| table.render(format)).collect();
     let files = match figures.files.as_slice() {
         [only] => only.clone(),
         several => format!("{} files from {}", several.len(), several.first().map_or("", String::as_str)),
@@ -105,9 +104,13 @@ fn render(figures: &HistogramStatistics, format: OutputFormat, top: usize) -> St
             figures.error_share * 100.0
         ),
     ];
-    let mark = if format == OutputFormat::Markdown { "- " } else { "" };
-    let head: String = head.iter().map(|text| format!("{mark}{}\n", line(text, format))).collect();
-    head + "\n" + &rendered.join("\n")
+    let tables = tables.into_iter().flatten().map(Block::Table);
+    Told {
+        title: format!("{files} by second and VM"),
+        blocks: std::iter::once(Block::Lines(head.into())).chain(tables).collect(),
+        charts: Vec::new(),
+        program: figures.program.clone(),
+    }
 }
 
 fn table(title: String, header: &[&str], text_columns: usize, rows: Vec<Vec<String>>) -> Table {

@@ -1,19 +1,21 @@
 //! `iocast stat`: measures a trace in one pass.
 
-mod histograms;
-mod tables;
+pub mod histograms;
+pub mod tables;
 mod within;
 
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, ensure};
+use replay::HistoryRecorder;
 use replay::sources::{TimeWindow, each_within};
 use traces::events::EventReader;
 use traces::formats::{self, Format};
 use traces::input::is_reopenable;
 use traces::origin::without_folders;
 use traces::results::TraceProvenance;
+use traces::results::history::History;
 use traces::results::statistics::{MeasuredWindow, TraceStatistics};
 use traces::statistics::{SeriesWriter, Statistics, Timeline};
 use traces::trace::ReadOptions;
@@ -25,9 +27,8 @@ use crate::arguments::{Stat, Window};
 use crate::error::UsageError;
 use crate::files::refuse_existing;
 use crate::interrupts::remove_unfinished_outputs;
-use crate::output::{print, print_json};
-use crate::output_format::OutputFormat;
 use crate::progress::Progress;
+use crate::told::show;
 
 /// Intervals shorter than this would make a table larger than the trace.
 const INTERVAL_MIN: Nanos = Nanos::from_ms(1);
@@ -41,6 +42,7 @@ pub fn run(arguments: &Stat) -> Result<()> {
     let format = formats::recognise(&arguments.input, &options)?;
     let members = (format.members)(&arguments.input)?;
     let bytes = members.iter().filter_map(|file| Some(std::fs::metadata(file).ok()?.len())).sum();
+    let report = arguments.report.planned(arguments.force)?;
     let progress = Progress::new("measuring", bytes, 1);
     let series = match &arguments.series {
         Some(path) => {
@@ -57,7 +59,8 @@ pub fn run(arguments: &Stat) -> Result<()> {
         }
         None => None,
     };
-    let pass = Pass { window, series, interval: arguments.interval, counter: progress.counter(0) };
+    let history = (arguments.history || arguments.report.is_written()).then(HistoryRecorder::default);
+    let pass = Pass { window, series, history, interval: arguments.interval, counter: progress.counter(0) };
     let measured = match format.open_events {
         Some(open) if window == TimeWindow::default() => pass.events(open(&arguments.input, &options)?)?,
         Some(open) => pass.events_within(open(&arguments.input, &options)?)?,
@@ -69,13 +72,14 @@ pub fn run(arguments: &Stat) -> Result<()> {
     if measured.records == 0 {
         eprintln!("iocast: warning: {} holds no request", arguments.input.display());
     }
-    let figures = measured.figures(arguments, format, &options)?;
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&figures)?,
-        OutputFormat::Table | OutputFormat::Markdown => {
-            print(&tables::render(&figures, arguments.output_format, arguments.top))?;
-        }
+    let mut figures = measured.figures(arguments, format, &options)?;
+    let mut written = Vec::new();
+    report.write(&tables::told(&figures, tables::FOR_REPORTS, arguments.top).page(), &mut written)?;
+    if !arguments.history {
+        figures.history = None;
     }
+    let told = tables::told(&figures, arguments.output_format, arguments.top);
+    show(&figures, &told.blocks, arguments.output_format, &written)?;
     let losses = &figures.trace.losses;
     for (reason, count) in &losses.skipped {
         eprintln!("iocast: warning: {count} records skipped: {reason}");
@@ -93,6 +97,7 @@ pub fn run(arguments: &Stat) -> Result<()> {
 struct Pass {
     window: TimeWindow,
     series: Option<SeriesWriter>,
+    history: Option<HistoryRecorder>,
     interval: Nanos,
     counter: std::sync::Arc<AtomicU64>,
 }
@@ -109,7 +114,7 @@ impl Pass {
     fn events(mut self, mut reader: Box<dyn EventReader>) -> Result<Measured> {
         let mut statistics = self.statistics(&*reader);
         let mut records = 0u64;
-        while let Some(more) = reader.measure_run(&mut statistics)? {
+        while let Some(more) = self.next_run(&mut *reader, &mut statistics)? {
             let looks = records / RECORDS_PER_LOOK;
             records += more;
             if records / RECORDS_PER_LOOK > looks {
@@ -119,17 +124,29 @@ impl Pass {
         self.end(records, 0, statistics, &*reader)
     }
 
+    /// Measures the next requests of a capture; how many, and `None` at its end.
+    fn next_run(&mut self, reader: &mut dyn EventReader, statistics: &mut Statistics) -> Result<Option<u64>> {
+        Ok(match &mut self.history {
+            None => reader.measure_run(statistics)?,
+            history => reader.next_watched(&mut (statistics, history.as_mut()))?.map(|_| 1),
+        })
+    }
+
     /// Measures the part of a capture of events that lies in the window.
     fn events_within(mut self, mut reader: Box<dyn EventReader>) -> Result<Measured> {
         let mut statistics = self.statistics(&*reader);
         let mut within = EventsWithin::new(self.window);
-        while !within.is_past() && reader.next_watched(&mut within.watch(&mut statistics))?.is_some() {
+        while !within.is_past() {
+            let watch = &mut (&mut statistics, self.history.as_mut());
+            if reader.next_watched(&mut within.watch(watch))?.is_none() {
+                break;
+            }
             if within.records().is_multiple_of(RECORDS_PER_LOOK) {
                 self.look(&mut statistics, &*reader)?;
             }
         }
         let records = within.records();
-        let left_out = within.finish(&mut statistics);
+        let left_out = within.finish(&mut (&mut statistics, self.history.as_mut()));
         self.end(records, left_out, statistics, &*reader)
     }
 
@@ -141,7 +158,7 @@ impl Pass {
         each_within(reader.as_mut(), self.window, |record, reader| {
             // The devices are known from the first record on.
             let statistics = measured.get_or_insert_with(|| self.statistics(reader));
-            timeline.record(record, statistics);
+            timeline.record(record, &mut (&mut *statistics, self.history.as_mut()));
             records += 1;
             if records.is_multiple_of(RECORDS_PER_LOOK) {
                 self.look(statistics, reader)?;
@@ -149,7 +166,7 @@ impl Pass {
             Ok::<(), anyhow::Error>(())
         })?;
         let mut statistics = measured.unwrap_or_else(|| self.statistics(&*reader));
-        let left_out = timeline.finish(&mut statistics);
+        let left_out = timeline.finish(&mut (&mut statistics, self.history.as_mut()));
         self.end(records, left_out, statistics, &*reader)
     }
 
@@ -186,13 +203,15 @@ impl Pass {
         if left_out > 0 {
             losses.unmatched.insert("completion too long after its arrival to be followed".to_owned(), left_out);
         }
-        Ok(Measured { statistics, records, meta: reader.meta().clone(), losses })
+        let history = self.history.map(|history| history.finish(&reader.meta().vms));
+        Ok(Measured { statistics, history, records, meta: reader.meta().clone(), losses })
     }
 }
 
 /// The result of one pass.
 struct Measured {
     statistics: Statistics,
+    history: Option<History>,
     records: u64,
     meta: traces::TraceMeta,
     losses: traces::Losses,
@@ -200,7 +219,7 @@ struct Measured {
 
 impl Measured {
     fn figures(self, arguments: &Stat, format: &Format, options: &ReadOptions) -> Result<TraceStatistics> {
-        let Measured { statistics, records, meta, losses } = self;
+        let Measured { statistics, history, records, meta, losses } = self;
         let trace = TraceProvenance {
             vm: if meta.vms.len() == 1 { meta.vms[0].clone() } else { format!("{} VMs", meta.vms.len()) },
             path: without_folders(&arguments.input.to_string_lossy()).to_owned(),
@@ -214,7 +233,7 @@ impl Measured {
         let TimeWindow { from, to, limit } = arguments.window.checked()?;
         let window = MeasuredWindow { start_ns: from, end_ns: to, limit };
         let window = (arguments.window.checked()? != TimeWindow::default()).then_some(window);
-        Ok(TraceStatistics { window, ..statistics.figures(&program, trace, &meta) })
+        Ok(TraceStatistics { window, history, ..statistics.figures(&program, trace, &meta) })
     }
 }
 

@@ -1,17 +1,22 @@
-//! The statistics of a trace, as tables.
+//! The statistics of a trace, as sentences, tables and charts.
 
+use report::page::of_capture;
 use traces::results::PERCENTILES;
 use traces::results::statistics::{
     DistanceFigures, EventFigures, FoundFigures, GroupFigures, GroupedFigures, MeasuredWindow, STAGES, SeekFigures,
     SpanFigures, StageFigures, Tally, TraceStatistics,
 };
 
-use crate::output::{Table, date, line, number, terminal_width};
+use crate::output::{Table, date, number, terminal_width};
 use crate::output_format::OutputFormat;
+use crate::told::{Block, Told};
 use crate::units::{ABSENT, data, percentile, span, span_or_absent};
 
-/// All tables as text or Markdown; of processes, cgroups and VMs the first `top`.
-pub fn render(figures: &TraceStatistics, format: OutputFormat, top: usize) -> String {
+/// The form in which reports show a trace: with all percentiles.
+pub const FOR_REPORTS: OutputFormat = OutputFormat::Json;
+
+/// What is told of a trace; of processes, cgroups and VMs the first `top`.
+pub fn told(figures: &TraceStatistics, format: OutputFormat, top: usize) -> Told {
     let mut tables = vec![requests(figures)];
     tables.extend(figures.events.as_ref().map(events));
     let times = [stages(figures, format), gaps_in_order(figures, format), gaps_within(figures, format)];
@@ -21,11 +26,39 @@ pub fn render(figures: &TraceStatistics, format: OutputFormat, top: usize) -> St
         tables.push(groups(kind, grouped, top));
     }
     tables.extend(unmatched(figures));
-    let rendered: Vec<String> = tables.iter().map(|table| table.render(format)).collect();
-    head(figures, format) + &rendered.join("\n")
+    let sentence = in_short(figures).map(Block::Sentence);
+    let head = sentence.into_iter().chain([Block::Lines(head(figures))]);
+    Told {
+        title: format!("{}, as it was recorded", figures.trace.path),
+        blocks: head.chain(tables.into_iter().map(Block::Table)).collect(),
+        charts: figures.history.as_ref().map(of_capture).unwrap_or_default(),
+        program: figures.program.clone(),
+    }
 }
 
-fn head(figures: &TraceStatistics, format: OutputFormat) -> String {
+/// How much is read and written, and how long that takes; `None` of a trace without reads and writes.
+fn in_short(figures: &TraceStatistics) -> Option<String> {
+    let of = |class: &str| figures.arrivals.get(class).filter(|of| of.requests > 0);
+    let q2c = figures.stages.get("q2c").or_else(|| figures.stages.get("d2c"));
+    let times = |spans: Option<&SpanFigures>| {
+        let Some((spans, mean)) = spans.and_then(|spans| Some((spans, spans.moments.mean_ns?))) else {
+            return String::new();
+        };
+        match percentile(&spans.percentiles_ns, spans.count, "p99") {
+            absent if absent == ABSENT => format!(" in {} on average", span(mean)),
+            p99 => format!(" in {} on average (p99 {p99})", span(mean)),
+        }
+    };
+    let class = |name: &str, spans: Option<&SpanFigures>| {
+        let figures = of(name)?;
+        Some(format!("{} {name}s/s{}", number(Some(figures.requests_per_s)), times(spans)))
+    };
+    let classes = [class("read", q2c.map(|of| &of.read)), class("write", q2c.map(|of| &of.write))];
+    let said: Vec<String> = classes.into_iter().flatten().collect();
+    (!said.is_empty()).then(|| format!("{}.", said.join("; ")))
+}
+
+fn head(figures: &TraceStatistics) -> Vec<String> {
     let trace = &figures.trace;
     let zero = trace.clock.zero_unix_ns.map_or_else(String::new, |ns| format!(", zero at {}", date(ns)));
     let merges = &figures.merges;
@@ -55,8 +88,7 @@ fn head(figures: &TraceStatistics, format: OutputFormat) -> String {
     if !trace.sha256.is_empty() {
         lines.push(format!("sha256 {}", trace.sha256));
     }
-    let mark = if format == OutputFormat::Markdown { "- " } else { "" };
-    lines.iter().map(|text| format!("{mark}{}\n", line(text, format))).collect::<String>() + "\n"
+    lines
 }
 
 fn all_bytes(figures: &TraceStatistics) -> u64 {

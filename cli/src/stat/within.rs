@@ -5,7 +5,7 @@ use replay::sources::{Cursor, Position, TimeWindow};
 use traces::Timestamp;
 use traces::events::{Event, Passage, Watch};
 use traces::request::Request;
-use traces::statistics::{Statistics, Timeline};
+use traces::statistics::Timeline;
 
 /// Selects events and requests. What a request went through is measured from its record, as in a trace of records: an
 /// event such as an issue does not say whether its request arrived in the window. A write with a flush after it therefore
@@ -21,9 +21,9 @@ pub struct EventsWithin {
 }
 
 /// What the selection is measured by.
-pub struct Measuring<'a> {
+pub struct Measuring<'a, W> {
     within: &'a mut EventsWithin,
-    statistics: &'a mut Statistics,
+    statistics: &'a mut W,
 }
 
 impl EventsWithin {
@@ -33,7 +33,7 @@ impl EventsWithin {
     }
 
     /// Hands the selection on to `statistics`.
-    pub fn watch<'a>(&'a mut self, statistics: &'a mut Statistics) -> Measuring<'a> {
+    pub fn watch<'a, W: Watch>(&'a mut self, statistics: &'a mut W) -> Measuring<'a, W> {
         Measuring { within: self, statistics }
     }
 
@@ -48,7 +48,7 @@ impl EventsWithin {
     }
 
     /// The end of the capture or of the window. Returns as [`Timeline::finish`].
-    pub fn finish(mut self, statistics: &mut Statistics) -> u64 {
+    pub fn finish(mut self, statistics: &mut impl Watch) -> u64 {
         self.timeline.finish(statistics)
     }
 
@@ -57,7 +57,7 @@ impl EventsWithin {
     }
 }
 
-impl Watch for Measuring<'_> {
+impl<W: Watch> Watch for Measuring<'_, W> {
     fn event(&mut self, now: Timestamp, event: &Event) {
         // A copy: an event is no arrival, from which times count. What comes before the first arrival counts as its time.
         let position = { self.within.cursor }.position(now, self.within.window);

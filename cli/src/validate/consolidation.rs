@@ -13,15 +13,15 @@ use traces::results::prediction::{Consolidations, Outcome, PairPrediction};
 use crate::arguments::ValidateConsolidation;
 use crate::error::UsageError;
 use crate::lab_results::Lab;
-use crate::output::{print, print_json};
-use crate::output_format::OutputFormat;
 use crate::predict::profiles::Alone;
 use crate::predict::{Chosen, chosen, learned, outcomes};
 use crate::progress::Progress;
+use crate::told::tell;
 use crate::validate::{errors_tables, replayed};
 
 pub fn run(arguments: &ValidateConsolidation) -> Result<()> {
     let mut predictors = chosen(&arguments.predictors)?;
+    let report = arguments.report.planned()?;
     let (truth, mut pairs) = match &arguments.lab {
         Some(folder) => measured(folder, &predictors)?,
         None => replayed::pairs(arguments, &predictors)?,
@@ -36,10 +36,7 @@ pub fn run(arguments: &ValidateConsolidation) -> Result<()> {
         policies: policies(&pairs),
         pairs,
     };
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&result),
-        format => print(&errors_tables::render(&result, format)),
-    }
+    tell(&result, &errors_tables::told(&result), arguments.output_format, &report, Vec::new())
 }
 
 /// Adds the forecasts of predictors that learn. For each group they learn from the groups that share no VM with it.

@@ -12,9 +12,9 @@ use traces::spec::Spec;
 
 use crate::arguments::ValidateDecisions;
 use crate::error::{LimitsBroken, UsageError};
-use crate::output::{Table, print, print_json, width, wrapped};
-use crate::output_format::OutputFormat;
+use crate::output::Table;
 use crate::progress::Progress;
+use crate::told::{Block, Told, tell};
 use crate::units::ABSENT;
 use crate::validate::{free, recorded_queue};
 
@@ -22,6 +22,7 @@ use crate::validate::{free, recorded_queue};
 const RECORDS_PER_LOOK: u64 = 4096;
 
 pub fn run(arguments: &ValidateDecisions) -> Result<()> {
+    let report = arguments.report.planned()?;
     let spec: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
     let spec = recorded_queue::as_captured(&spec, &arguments.input)?;
     let scheduler = schedulers::build(&spec).map_err(UsageError::from_display)?.scheduler;
@@ -49,20 +50,14 @@ pub fn run(arguments: &ValidateDecisions) -> Result<()> {
         drop(progress);
         warn_of(reader.losses());
         let run = recorded.run(name, scheduler, arguments.pacing.into()).with_context(path)?;
-        return match arguments.output_format {
-            OutputFormat::Json => print_json(&run),
-            format => print(&free::render(&run, format)),
-        };
+        return tell(&run, &free::told(&run), arguments.output_format, &report, Vec::new());
     }
     let mut decisions = Decisions::new(name, scheduler);
     watch(&mut *reader, &mut decisions, look)?;
     drop(progress);
     warn_of(reader.losses());
     let agreement = decisions.finish().with_context(path)?;
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&agreement)?,
-        format => print(&render(&agreement, format, arguments.misses))?,
-    }
+    tell(&agreement, &told(&agreement, arguments.misses), arguments.output_format, &report, Vec::new())?;
     let (Some(least), Some(share)) = (arguments.min_agreement, agreement.agreement) else { return Ok(()) };
     let percent = 100.0 * share;
     ensure!(
@@ -95,7 +90,17 @@ fn watch(reader: &mut dyn EventReader, watcher: &mut dyn Watch, look: impl Fn(u6
     Ok(())
 }
 
-fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> String {
+/// The agreement as it is told, with at most so many differing decisions.
+pub fn told(agreement: &Agreement, misses_max: usize) -> Told {
+    Told {
+        title: format!("Decisions of {} beside those of a capture", agreement.scheduler),
+        blocks: blocks(agreement, misses_max),
+        charts: Vec::new(),
+        program: traces::program_version(),
+    }
+}
+
+fn blocks(agreement: &Agreement, misses_max: usize) -> Vec<Block> {
     let share = |share: Option<f64>| share.map_or(ABSENT.to_owned(), |share| format!("{:.3} %", share * 100.0));
     let header = ["scheduler", "decisions", "agreed", "agreement", "fifo's", "cscan's"];
     let figures = Table {
@@ -114,9 +119,9 @@ fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> Str
         ]],
         text_columns: 1,
     };
-    let mut text = figures.render(format);
+    let mut blocks = vec![Block::Table(figures)];
     if agreement.misses.is_empty() {
-        return text;
+        return blocks;
     }
     let races = agreement.misses.iter().filter(|miss| miss.is_race).count();
     let note = format!(
@@ -125,9 +130,9 @@ fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> Str
          does not hold for such a capture (docs/capture.md says how to take one).",
         agreement.misses.len()
     );
-    text.push_str(&format!("\n{}", wrapped(&note, width())));
+    blocks.push(Block::Sentence(note));
     if misses_max == 0 {
-        return text;
+        return blocks;
     }
     let shown = agreement.misses.len().min(misses_max);
     let misses = Table {
@@ -147,9 +152,8 @@ fn render(agreement: &Agreement, format: OutputFormat, misses_max: usize) -> Str
             .collect(),
         text_columns: 3,
     };
-    text.push('\n');
-    text.push_str(&misses.render(format));
-    text
+    blocks.push(Block::Table(misses));
+    blocks
 }
 
 fn described(choice: &Choice) -> String {

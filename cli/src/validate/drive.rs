@@ -16,11 +16,12 @@ use traces::{TraceReader, formats};
 
 use crate::arguments::ValidateDrive;
 use crate::error::UsageError;
-use crate::output::{Table, print, print_json};
-use crate::output_format::OutputFormat;
+use crate::output::Table;
+use crate::told::{Block, Told, tell};
 use crate::units::ABSENT;
 
 pub fn run(arguments: &ValidateDrive) -> Result<()> {
+    let report = arguments.report.planned()?;
     let spec: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;
     drive_models::build(&spec).map_err(UsageError::from_display)?;
     let path = || arguments.input.display().to_string();
@@ -36,10 +37,7 @@ pub fn run(arguments: &ValidateDrive) -> Result<()> {
     if let Some(file) = &arguments.requests {
         write_requests(&judged, file).with_context(|| file.display().to_string())?;
     }
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&judged.result),
-        format => print(&render(&judged.result, format)),
-    }
+    tell(&judged.result, &told(&judged.result), arguments.output_format, &report, Vec::new())
 }
 
 /// Reads the whole trace and judges the drive on it. The outer error is one of reading, the inner one of judging.
@@ -78,9 +76,17 @@ fn write_requests(judged: &Judged, path: &Path) -> Result<()> {
     Ok(())
 }
 
-fn render(judged: &DriveValidation, format: OutputFormat) -> String {
-    let ms = |ns: f64| format!("{:.3}", ns / 1e6);
-    let share = |share: f64| format!("{:.1} %", share * 100.0);
+/// A drive beside the measured times, as it is told.
+pub fn told(judged: &DriveValidation) -> Told {
+    Told {
+        title: format!("{} beside measured times", judged.drive),
+        blocks: [closed_loop(judged), per_request(judged)].map(Block::Table).into(),
+        charts: Vec::new(),
+        program: traces::program_version(),
+    }
+}
+
+fn closed_loop(judged: &DriveValidation) -> Table {
     let mut rows = vec![
         row("mean, measured", &[ms(judged.measured_mean_ns.as_ns() as f64)]),
         row("mean, model", &[ms(judged.model_mean_ns.as_ns() as f64)]),
@@ -95,7 +101,18 @@ fn render(judged: &DriveValidation, format: OutputFormat) -> String {
     compare("rms, empirical", &judged.empirical.distance);
     let header = ["closed loop", "ms", "of the mean"].map(str::to_owned).to_vec();
     let title = format!("{} on {} requests", judged.drive, judged.requests);
-    let mut text = Table { title, header, rows, text_columns: 1 }.render(format);
+    Table { title, header, rows, text_columns: 1 }
+}
+
+fn ms(ns: f64) -> String {
+    format!("{:.3}", ns / 1e6)
+}
+
+fn share(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn per_request(judged: &DriveValidation) -> Table {
     let empirical = &judged.empirical;
     let mut rows = Vec::new();
     if let Some(one) = &judged.per_request {
@@ -119,9 +136,7 @@ fn render(judged: &DriveValidation, format: OutputFormat) -> String {
             one.offset_ns / 1e3
         )
     });
-    text.push('\n');
-    text.push_str(&Table { title, header: header.map(str::to_owned).to_vec(), rows, text_columns: 1 }.render(format));
-    text
+    Table { title, header: header.map(str::to_owned).to_vec(), rows, text_columns: 1 }
 }
 
 fn row(name: &str, cells: &[String]) -> Vec<String> {

@@ -6,7 +6,7 @@ use predictors::errors::Errors;
 use traces::results::prediction::{Consolidations, ForecastError, Identified, STATED};
 
 use crate::output::{Table, number};
-use crate::output_format::OutputFormat;
+use crate::told::{Block, Told};
 use crate::units::ABSENT;
 
 /// The figures, and the headings of their columns.
@@ -22,7 +22,8 @@ const FIGURES: [(&str, &str); 9] = [
     ("mix_read", "mix"),
 ];
 
-pub fn render(result: &Consolidations, format: OutputFormat) -> String {
+/// The errors as they are told.
+pub fn told(result: &Consolidations) -> Told {
     let groups = result.pairs.len();
     let title =
         format!("Mean absolute relative errors over {groups} groups, % ± half of the 95 % interval; {}", result.truth);
@@ -46,7 +47,12 @@ pub fn render(result: &Consolidations, format: OutputFormat) -> String {
     if !result.policies.is_empty() {
         tables.push(policies(result));
     }
-    tables.iter().map(|table| table.render(format)).collect::<Vec<_>>().join("\n")
+    Told {
+        title: format!("Forecasts of {groups} groups of VMs, {}", result.truth),
+        blocks: tables.into_iter().map(Block::Table).collect(),
+        charts: Vec::new(),
+        program: result.program.clone(),
+    }
 }
 
 fn policies(result: &Consolidations) -> Table {

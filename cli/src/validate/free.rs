@@ -5,10 +5,11 @@ use traces::results::statistics::SpanFigures;
 use traces::results::supports_percentile;
 
 use crate::output::Table;
-use crate::output_format::OutputFormat;
+use crate::told::{Block, Told};
 use crate::units::{ABSENT, supported};
 
-pub fn render(run: &FreeRun, format: OutputFormat) -> String {
+/// A free run as it is told.
+pub fn told(run: &FreeRun) -> Told {
     let throughput = &run.throughput;
     let figures = Table {
         title: format!("{} on {} requests, at most {} in flight", run.scheduler, run.requests, run.depth),
@@ -40,12 +41,17 @@ pub fn render(run: &FreeRun, format: OutputFormat) -> String {
         rows,
         text_columns: 1,
     };
-    let mut text = format!("{}\n{}", figures.render(format), responses.render(format));
+    let mut blocks = vec![Block::Table(figures), Block::Table(responses)];
     if run.unfinished > 0 {
-        let unfinished = format!("\n{} requests had not completed when the capture ended.\n", run.unfinished);
-        text.push_str(&unfinished);
+        let unfinished = format!("{} requests had not completed when the capture ended.", run.unfinished);
+        blocks.push(Block::Sentence(unfinished));
     }
-    text
+    Told {
+        title: format!("{} running freely on a capture", run.scheduler),
+        blocks,
+        charts: Vec::new(),
+        program: traces::program_version(),
+    }
 }
 
 fn row(whose: String, responses: &Responses) -> Vec<String> {

@@ -1,15 +1,15 @@
 //! `iocast validate`: replays, forecasts, schedulers and drive models compared with measurements.
 
-mod closed;
+pub mod closed;
 mod consolidation;
-mod decisions;
-mod drive;
-mod errors_tables;
-mod free;
-mod guest;
+pub mod decisions;
+pub mod drive;
+pub mod errors_tables;
+pub mod free;
+pub mod guest;
 mod recorded_queue;
 mod replayed;
-mod scheduler;
+pub mod scheduler;
 
 use anyhow::Result;
 

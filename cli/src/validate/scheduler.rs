@@ -7,16 +7,16 @@ use rayon::prelude::*;
 use rustix::time::{ClockId, clock_gettime};
 use schedulers::conformance::{Promise, Step, Violation, check, decide, random_steps, shortened};
 use schedulers::registry::Built;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use traces::results::{Part, SCHEMA_VERSION};
 use traces::spec::Spec;
 
 use crate::arguments::ValidateScheduler;
 use crate::compare;
 use crate::error::{LimitsBroken, UsageError};
-use crate::output::{Table, print, print_json, width, wrapped};
-use crate::output_format::OutputFormat;
+use crate::output::Table;
 use crate::progress::Progress;
+use crate::told::{Block, Told, tell};
 
 /// Numbers of waiting requests with which decisions are timed.
 const WAITING: [u32; 6] = [1, 4, 16, 64, 256, 1024];
@@ -24,8 +24,8 @@ const WAITING: [u32; 6] = [1, 4, 16, 64, 256, 1024];
 const DECISIONS: u32 = 20_000;
 
 /// The result.
-#[derive(Serialize)]
-struct Checked {
+#[derive(Serialize, Deserialize)]
+pub struct Checked {
     schema_version: u32,
     scheduler: Part,
     first_seed: u64,
@@ -37,9 +37,9 @@ struct Checked {
 }
 
 /// A promise that was not kept.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Broken {
-    promise: &'static str,
+    promise: String,
     what: String,
     /// The seed of the sequence that broke it.
     seed: u64,
@@ -48,7 +48,7 @@ struct Broken {
 }
 
 /// The time of a decision.
-#[derive(Serialize)]
+#[derive(Serialize, Deserialize)]
 struct Timed {
     waiting_requests: u32,
     /// CPU time of a decision, with one completion and one arrival.
@@ -56,6 +56,7 @@ struct Timed {
 }
 
 pub fn run(arguments: &ValidateScheduler) -> Result<()> {
+    let report = arguments.report.planned()?;
     let spec: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
     let built = schedulers::build(&spec).map_err(UsageError::from_display)?;
     let scheduler = compare::part(&spec.without_folders().to_string(), built.entry.name, &built.settings);
@@ -69,10 +70,7 @@ pub fn run(arguments: &ValidateScheduler) -> Result<()> {
     let (first_seed, sequences) = (arguments.seed, arguments.sequences);
     let checked =
         Checked { schema_version: SCHEMA_VERSION, scheduler, first_seed, sequences, calls, broken, decisions };
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&checked)?,
-        format => print(&render(&checked, format))?,
-    }
+    tell(&checked, &told(&checked), arguments.output_format, &report, Vec::new())?;
     match checked.broken {
         Some(broken) => Err(LimitsBroken(format!("{spec} breaks the promise that it {}", broken.promise)).into()),
         None => Ok(()),
@@ -95,7 +93,7 @@ fn broken(arguments: &ValidateScheduler, make: &(dyn Fn() -> Built + Sync)) -> (
     drop(progress);
     let broken = found.map(|(seed, steps, violation)| {
         let (steps, Violation { promise, what }) = shortened(&make, &steps, violation);
-        Broken { promise: promise.says(), what, seed, calls: steps.iter().map(Step::to_string).collect() }
+        Broken { promise: promise.says().to_owned(), what, seed, calls: steps.iter().map(Step::to_string).collect() }
     });
     (broken.is_none().then(|| calls.into_inner()), broken)
 }
@@ -119,7 +117,17 @@ fn timed(make: &dyn Fn() -> Built) -> Vec<Timed> {
     WAITING.into_iter().map(time).collect()
 }
 
-fn render(checked: &Checked, format: OutputFormat) -> String {
+/// What was found, as it is told.
+pub fn told(checked: &Checked) -> Told {
+    Told {
+        title: format!("Promises of schedulers, checked on {}", checked.scheduler.name),
+        blocks: blocks(checked),
+        charts: Vec::new(),
+        program: traces::program_version(),
+    }
+}
+
+fn blocks(checked: &Checked) -> Vec<Block> {
     let Checked { scheduler, sequences, first_seed, .. } = checked;
     let last_seed = first_seed.saturating_add(sequences - 1);
     let name = &scheduler.name;
@@ -143,8 +151,7 @@ fn render(checked: &Checked, format: OutputFormat) -> String {
             rows: checked.decisions.iter().map(row).collect(),
             text_columns: 0,
         };
-        let tables = [promises.render(format), times.render(format)].join("\n");
-        return format!("{}\n{tables}", wrapped(&kept, width()));
+        return vec![Block::sentence(kept), Block::Table(promises), Block::Table(times)];
     };
     let Broken { promise, what, seed, .. } = broken;
     let said = format!("{name} breaks the promise that it {promise}: {what} (seed {seed}).");
@@ -155,5 +162,5 @@ fn render(checked: &Checked, format: OutputFormat) -> String {
         rows: broken.calls.iter().enumerate().map(row).collect(),
         text_columns: 2,
     };
-    format!("{}\n{}", wrapped(&said, width()), calls.render(format))
+    vec![Block::sentence(said), Block::Table(calls)]
 }

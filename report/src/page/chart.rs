@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use traces::printable::printable;
 
 use super::heat::Heat;
+use super::spans::Spans;
 use crate::ticks::Scale;
 
 /// The chart's size in its own units. A page shows it as wide as there is room.
@@ -12,7 +13,7 @@ const SIZE: [f64; 2] = [480.0, 270.0];
 /// Where the plot lies in it: left, top, width, height.
 const PLOT: [f64; 4] = [52.0, 8.0, 416.0, 218.0];
 /// The units of the plot's own coordinates, each way.
-const UNITS: f64 = 4000.0;
+pub(super) const UNITS: f64 = 4000.0;
 /// Labels along each axis.
 const TICKS: [usize; 2] = [6, 5];
 
@@ -32,28 +33,43 @@ pub struct Axis {
     pub name: String,
     /// How it runs.
     pub kind: Kind,
-    /// A value that it reaches at least, so that charts beside one another have the same axis.
-    pub reaches: Option<f64>,
+    /// Values that it reaches at least, so that charts beside one another have the same axis.
+    pub reaches: Vec<f64>,
+    /// The names of rows from above to below, in the place of values: a row is one high, and the lowest ends at 0.
+    pub rows: Vec<String>,
 }
 
 impl Axis {
     /// An axis of even steps.
     pub fn linear(name: &str) -> Axis {
-        Axis { name: name.to_owned(), kind: Kind::Linear, reaches: None }
+        Axis { name: name.to_owned(), kind: Kind::Linear, reaches: Vec::new(), rows: Vec::new() }
     }
 
     /// An axis of powers of ten.
     pub fn powers(name: &str) -> Axis {
-        Axis { name: name.to_owned(), kind: Kind::Powers, reaches: None }
+        Axis { kind: Kind::Powers, ..Axis::linear(name) }
     }
 
-    /// The axis, up to this value or beyond.
-    pub fn up_to(self, value: f64) -> Axis {
-        Axis { reaches: Some(value), ..self }
+    /// An axis of named rows.
+    pub fn names(rows: Vec<String>) -> Axis {
+        Axis { reaches: vec![0.0, rows.len() as f64], rows, ..Axis::linear("") }
+    }
+
+    /// The axis, with these values or beyond.
+    pub fn reaching(self, values: impl IntoIterator<Item = f64>) -> Axis {
+        Axis { reaches: self.reaches.into_iter().chain(values).collect(), ..self }
+    }
+
+    /// The values that are labelled: round ones, or the ends of rows.
+    pub(super) fn ticks(&self, scale: Scale, count: usize) -> Vec<(f64, String)> {
+        match self.rows.is_empty() {
+            true => scale.ticks(count),
+            false => (1..self.rows.len()).map(|row| (row as f64, String::new())).collect(),
+        }
     }
 
     pub(super) fn scale(&self, values: impl Iterator<Item = f64>) -> Scale {
-        let values = values.chain(self.reaches);
+        let values = values.chain(self.reaches.iter().copied());
         match self.kind {
             Kind::Linear => Scale::of_lines(values),
             Kind::Powers => Scale::of_powers(values),
@@ -79,6 +95,8 @@ pub enum Marks {
     Stacked(Vec<Line>),
     /// Counts by two values.
     Heat(Heat),
+    /// Spans along x, each at a height.
+    Spans(Vec<Spans>),
 }
 
 /// A chart with its title.
@@ -97,7 +115,7 @@ pub struct Chart {
 }
 
 /// Colours of lines and areas.
-const COLOURS: usize = 8;
+pub(super) const COLOURS: usize = 8;
 
 /// An entry of the legend.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -117,23 +135,33 @@ impl Chart {
         match &self.marks {
             Marks::Lines(lines) | Marks::Stacked(lines) => lines.iter().any(is_finite),
             Marks::Heat(heat) => !heat.is_empty(),
+            Marks::Spans(all) => all.iter().any(|spans| !spans.is_empty()),
         }
     }
 
     /// The entries of the legend; none for a single line.
     pub fn legend(&self) -> Vec<Entry> {
-        let (Marks::Lines(lines) | Marks::Stacked(lines)) = &self.marks else { return Vec::new() };
-        let entry = |(number, line): (usize, &Line)| Entry {
+        let names: Vec<&str> = match &self.marks {
+            Marks::Lines(lines) | Marks::Stacked(lines) => lines.iter().map(|line| line.name.as_str()).collect(),
+            Marks::Spans(all) => all.iter().map(|spans| spans.name.as_str()).collect(),
+            Marks::Heat(_) => Vec::new(),
+        };
+        let entry = |(number, name): (usize, &&str)| Entry {
             number,
             colour: number % COLOURS,
-            name: printable(&line.name).into_owned(),
+            name: printable(name).into_owned(),
         };
-        if lines.len() < 2 { Vec::new() } else { lines.iter().enumerate().map(entry).collect() }
+        if names.len() < 2 { Vec::new() } else { names.iter().enumerate().map(entry).collect() }
+    }
+
+    /// Whether the marks are spans and dots.
+    pub fn has_dots(&self) -> bool {
+        matches!(self.marks, Marks::Spans(_))
     }
 
     /// Whether single lines can be hidden: areas lie on one another.
     pub fn has_switches(&self) -> bool {
-        matches!(self.marks, Marks::Lines(_))
+        matches!(self.marks, Marks::Lines(_) | Marks::Spans(_))
     }
 
     /// The chart as SVG to stand in a page; what is missing where there is nothing to draw stands in the page.
@@ -155,7 +183,7 @@ impl Chart {
         }
         text.push('>');
         text.push_str("<g class=\"grid\">");
-        for (value, _) in y.ticks(TICKS[1]) {
+        for (value, _) in self.y.ticks(y, TICKS[1]) {
             let at = top + (1.0 - y.at(value)) * height;
             let _ = write!(text, "<path d=\"M{left} {at:.1}h{width}\"/>");
         }
@@ -167,9 +195,13 @@ impl Chart {
             let _ = write!(text, "<text x=\"{at:.1}\" y=\"{below}\" text-anchor=\"{anchor}\">{label}</text>");
         }
         text.push_str("</g><g class=\"ticks-y\">");
-        for (value, label) in y.ticks(TICKS[1]) {
+        for (value, label) in self.y.ticks(y, TICKS[1]) {
             let at = top + (1.0 - y.at(value)) * height + 4.0;
             let _ = write!(text, "<text x=\"{}\" y=\"{at:.1}\" text-anchor=\"end\">{label}</text>", left - 5.0);
+        }
+        for (row, name) in self.y.rows.iter().enumerate() {
+            let at = top + row as f64 / self.y.rows.len() as f64 * height + 11.0;
+            let _ = write!(text, "<text class=\"row\" x=\"{}\" y=\"{at:.1}\">{}</text>", left + 4.0, escaped(name));
         }
         let _ = write!(
             text,
@@ -198,6 +230,9 @@ impl Chart {
             }),
             Marks::Stacked(lines) => stacked(&mut text, lines, [x, y]),
             Marks::Heat(heat) => heat.write(&mut text),
+            Marks::Spans(all) => {
+                all.iter().enumerate().for_each(|(number, spans)| spans.write(&mut text, number, [x, y]));
+            }
         }
         let _ = write!(
             text,
@@ -217,6 +252,11 @@ impl Chart {
                 [self.x.scale(of(lines, 0).into_iter()), self.y.scale(std::iter::once(0.0).chain(most))]
             }
             Marks::Heat(heat) => heat.scales(),
+            Marks::Spans(all) => {
+                let all: Vec<&[f64; 3]> = all.iter().flat_map(Spans::all).collect();
+                let ends = all.iter().flat_map(|span| [span[0], span[1]]);
+                [self.x.scale(ends), self.y.scale(all.iter().map(|span| span[2]))]
+            }
         }
     }
 }

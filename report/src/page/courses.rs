@@ -13,8 +13,16 @@ const REQUESTS_MIN: u64 = 100;
 
 /// A run with its history.
 struct Course<'a> {
+    /// Its scheduler; empty of a capture.
     name: &'a str,
     history: &'a History,
+}
+
+impl Course<'_> {
+    /// What stands behind the title of a chart of it alone.
+    fn under(&self) -> String {
+        if self.name.is_empty() { String::new() } else { format!(" under {}", self.name) }
+    }
 }
 
 /// Reads or writes: their name, and their part of a history.
@@ -22,24 +30,34 @@ type Class = (&'static str, fn(&History) -> &ClassHistory);
 
 const CLASSES: [Class; 2] = [("reads", |history| &history.read), ("writes", |history| &history.write)];
 
+/// The charts of a capture.
+pub fn of_capture(history: &History) -> Vec<Section> {
+    of_courses(&[Course { name: "", history }])
+}
+
 /// The sections of the runs that have a history; none if none has.
 pub(super) fn sections(runs: &[Run]) -> Vec<Section> {
     let mut courses = Vec::new();
     for run in runs {
         courses.extend(run.history.as_ref().map(|history| Course { name: &run.scheduler.name, history }));
     }
+    of_courses(&courses)
+}
+
+fn of_courses(courses: &[Course<'_>]) -> Vec<Section> {
     if courses.is_empty() {
         return Vec::new();
     }
     let section = |heading: &str, charts| Section { heading: heading.to_owned(), charts, ..Section::default() };
-    let mut over_time = percentiles(&courses);
-    over_time.extend(throughput(&courses));
-    over_time.push(outstanding(&courses));
-    over_time.extend(response_maps(&courses));
+    let mut over_time = percentiles(courses);
+    over_time.extend(throughput(courses));
+    over_time.extend(owners(courses));
+    over_time.push(outstanding(courses));
+    over_time.extend(response_maps(courses));
     vec![
-        section("Response times", distributions(&courses)),
+        section("Response times", distributions(courses)),
         section("Over time", over_time),
-        section("Addresses", addresses(&courses)),
+        section("Addresses", addresses(courses)),
     ]
 }
 
@@ -173,10 +191,30 @@ fn throughput(courses: &[Course<'_>]) -> Vec<Chart> {
             0 | 1 => ("Throughput", "Of completed reads and writes."),
             _ => ("Throughput of each VM", "Stacked: the upper edge is all VMs together."),
         };
-        let axes = [seconds().up_to(longest), Axis::linear("MB/s").up_to(most)];
-        chart(format!("{title} under {}", course.name), about, axes, Marks::Stacked(lines))
+        let axes = [seconds().reaching([longest]), Axis::linear("MB/s").reaching([most])];
+        chart(format!("{title}{}", course.under()), about, axes, Marks::Stacked(lines))
     };
     courses.iter().zip(all).map(of_course).collect()
+}
+
+/// Whom the device serves: for each run with several VMs the share of the time that it serves each.
+fn owners(courses: &[Course<'_>]) -> Vec<Chart> {
+    let of_course = |course: &Course<'_>| {
+        let interval = course.history.interval_ns.as_ns() as f64;
+        let line = |vm: &VmHistory| {
+            let point = |(at, served): (usize, &u64)| {
+                [(at as f64 + 0.5) * interval / 1e9, *served as f64 / interval * 100.0]
+            };
+            Line { name: vm.vm.clone(), points: vm.served_ns.iter().enumerate().map(point).collect() }
+        };
+        let lines: Vec<Line> = course.history.vms.iter().map(line).collect();
+        let about = "Time in service in each interval, by VM. A device that serves several at once exceeds 100 %.";
+        let axes = [seconds(), Axis::linear("time in service, %").reaching([100.0])];
+        (lines.len() > 1).then(|| {
+            chart(format!("Whom the device serves{}", course.under()), about, axes, Marks::Stacked(lines))
+        })
+    };
+    courses.iter().filter_map(of_course).filter(Chart::has_marks).collect()
 }
 
 fn outstanding(courses: &[Course<'_>]) -> Chart {
@@ -199,7 +237,7 @@ fn response_maps(courses: &[Course<'_>]) -> Vec<Chart> {
             let grid = &of(course.history).responses;
             let heat = Heat::of(grid, interval(course.history), extent, &y, |row| milliseconds(grid, row));
             if !heat.is_empty() {
-                let title = format!("Response times of {name} under {}", course.name);
+                let title = format!("Response times of {name}{}", course.under());
                 charts.push(map(title, "", y, heat));
             }
         }
@@ -224,7 +262,8 @@ fn extent<'a>(grids: impl Iterator<Item = (&'a Grid, f64)> + Clone) -> Extent {
 /// Where on the drive the requests of the first run lie, since others hardly differ in that; how far the head moves.
 fn addresses(courses: &[Course<'_>]) -> Vec<Chart> {
     let mut charts = Vec::new();
-    if let Some(Course { name, history }) = courses.first() {
+    if let Some(course @ Course { history, .. }) = courses.first() {
+        let of = if course.name.is_empty() { String::new() } else { format!("Under {}, at completion. ", course.name) };
         let interval = interval(history);
         for vm in &history.vms {
             for (what, grid) in [("Reads", &vm.reads), ("Writes", &vm.writes)] {
@@ -233,7 +272,7 @@ fn addresses(courses: &[Course<'_>]) -> Vec<Chart> {
                 let heat = Heat::of(grid, interval, extent([(grid, interval)].into_iter()), &y, gigabytes);
                 if !heat.is_empty() {
                     let title = format!("{what} of {} by address", vm.vm);
-                    charts.push(map(title, &format!("Under {name}, at completion. "), y, heat));
+                    charts.push(map(title, &of, y, heat));
                 }
             }
         }

@@ -6,12 +6,17 @@ pub mod comparison;
 mod courses;
 pub mod heat;
 mod picture;
+mod ranges;
+mod spans;
 
 use askama::Template;
 use traces::printable::printable;
 
+pub use courses::of_capture;
 pub use chart::{Axis, Chart, Line, Marks};
 pub use heat::Heat;
+pub use ranges::{Ranged, Ranges, RangesRow};
+pub use spans::Spans;
 
 /// Why there is no report.
 #[derive(Debug, thiserror::Error)]
@@ -36,7 +41,7 @@ pub struct Page {
 /// A part of a report with its heading.
 #[derive(Clone, Debug, Default)]
 pub struct Section {
-    /// Its heading.
+    /// Its heading; none if it goes on with the section before it.
     pub heading: String,
     /// What it says, by paragraph.
     pub text: Vec<String>,
@@ -44,8 +49,19 @@ pub struct Section {
     pub tables: Vec<Table>,
     /// Its charts.
     pub charts: Vec<Chart>,
+    /// Pictures that were drawn elsewhere.
+    pub pictures: Vec<Picture>,
     /// Whether a reader must open it first.
     pub is_closed: bool,
+}
+
+/// A picture, such as [`crate::Drawing::svg`] gives it.
+#[derive(Clone, Debug, Default)]
+pub struct Picture {
+    /// What it shows.
+    pub title: String,
+    /// The picture. It stands in the page as it is.
+    pub svg: String,
 }
 
 /// A table.

@@ -1,12 +1,14 @@
 //! A chart of a page as a picture of its own.
 
 use plotters::coord::Shift;
-use plotters::element::{Polygon, Rectangle};
+use plotters::element::{Circle, PathElement, Polygon, Rectangle, Text};
 use plotters::prelude::{Color, DrawingArea, RGBColor};
+use plotters::style::BLACK;
 
-use super::chart::{Chart, Line, Marks, sums};
+use super::chart::{Axis, Chart, Line, Marks, sums};
 use super::heat::{Heat, Run, SHADES};
-use crate::canvas::{Canvas, Drawing, PictureError, failed};
+use super::spans::Spans;
+use crate::canvas::{Canvas, Drawing, FAMILY, PictureError, failed, fitted};
 use crate::heading::{Mark, heading, legend, letters};
 use crate::lines::{STROKES, stroke};
 use crate::panel::{Panel, beside};
@@ -44,7 +46,11 @@ impl Drawing for Chart {
         let under = heading(area, &self.title, &about, text)?;
         let mark = |number: usize| {
             let (colour, wide, dashes) = STROKES[number % STROKES.len()];
-            if self.has_switches() { Mark::Line(colour, wide, dashes) } else { Mark::Bar(colour) }
+            match &self.marks {
+                Marks::Spans(_) => Mark::Dot(colour),
+                _ if self.has_switches() => Mark::Line(colour, wide, dashes),
+                _ => Mark::Bar(colour),
+            }
         };
         let entries: Vec<(Mark, String)> =
             self.legend().into_iter().map(|entry| (mark(entry.number), entry.name)).collect();
@@ -63,6 +69,15 @@ impl Drawing for Chart {
             }
             Marks::Stacked(lines) => stacked(area, lines, panel, along)?,
             Marks::Heat(heat) => cells(area, joined.as_ref().unwrap_or(heat), panel)?,
+            Marks::Spans(all) => {
+                for (number, spans) in all.iter().enumerate() {
+                    draw_spans(area, spans, panel, along, STROKES[number % STROKES.len()].0)?;
+                }
+            }
+        }
+        if !self.y.rows.is_empty() {
+            names(area, &self.y, panel, text)?;
+            return panel.below(area, along, &self.x.name, text);
         }
         panel.frame(area, &self.y.name, text)?;
         panel.below(area, along, &self.x.name, text)
@@ -94,6 +109,37 @@ fn stacked<B: Canvas>(
         let corners = tops.chain([[last[0], 0.0], [first[0], 0.0]]);
         let pixels: Vec<(i32, i32)> = corners.map(|point| pixel(point, panel, along)).collect();
         area.draw(&Polygon::new(pixels, STROKES[number % STROKES.len()].0.filled())).map_err(failed)?;
+    }
+    Ok(())
+}
+
+/// The names of rows, and lines between them.
+fn names<B: Canvas>(area: &DrawingArea<B, Shift>, y: &Axis, panel: Panel, text: u32) -> Result<(), PictureError> {
+    for (row, name) in y.rows.iter().enumerate() {
+        let top = panel.y((y.rows.len() - row) as f64);
+        let across = vec![(panel.left, top), (panel.right, top)];
+        area.draw(&PathElement::new(across, BLACK.mix(0.15).stroke_width(1))).map_err(failed)?;
+        let (name, size) = fitted(name, text, (panel.right - panel.left).max(0) as u32);
+        area.draw(&Text::new(name, (panel.left + text as i32 / 3, top + text as i32 / 4), (FAMILY, size))).map_err(failed)?;
+    }
+    Ok(())
+}
+
+fn draw_spans<B: Canvas>(
+    area: &DrawingArea<B, Shift>,
+    spans: &Spans,
+    panel: Panel,
+    along: Scale,
+    colour: RGBColor,
+) -> Result<(), PictureError> {
+    for (width, of) in [(2, &spans.thin), (7, &spans.thick)] {
+        for [from, to, height] in of.iter().filter(|span| span.iter().all(|value| value.is_finite())) {
+            let [left, right] = [from, to].map(|x| pixel([*x, *height], panel, along));
+            match left == right {
+                true => area.draw(&Circle::new(left, width / 2 + 1, colour.filled())).map_err(failed)?,
+                false => area.draw(&PathElement::new(vec![left, right], colour.stroke_width(width))).map_err(failed)?,
+            }
+        }
     }
     Ok(())
 }

@@ -75,3 +75,62 @@ pub trait Watch {
 
 /// Observes nothing.
 impl Watch for () {}
+
+/// Both observe, the first one first.
+impl<A: Watch, B: Watch> Watch for (&mut A, Option<&mut B>) {
+    fn event(&mut self, now: Timestamp, event: &Event) {
+        self.0.event(now, event);
+        if let Some(second) = &mut self.1 {
+            second.event(now, event);
+        }
+    }
+
+    fn queued(&mut self, now: Timestamp, request: &Request) {
+        self.0.queued(now, request);
+        if let Some(second) = &mut self.1 {
+            second.queued(now, request);
+        }
+    }
+
+    fn issued(&mut self, request: &DeviceRequest) {
+        self.0.issued(request);
+        if let Some(second) = &mut self.1 {
+            second.issued(request);
+        }
+    }
+
+    fn taken_back(&mut self, now: Timestamp, operation: Operation) {
+        self.0.taken_back(now, operation);
+        if let Some(second) = &mut self.1 {
+            second.taken_back(now, operation);
+        }
+    }
+
+    fn completed(&mut self, now: Timestamp, request: &DeviceRequest) {
+        self.0.completed(now, request);
+        if let Some(second) = &mut self.1 {
+            second.completed(now, request);
+        }
+    }
+
+    fn finished(&mut self, now: Timestamp, request: &Request) {
+        self.0.finished(now, request);
+        if let Some(second) = &mut self.1 {
+            second.finished(now, request);
+        }
+    }
+
+    fn given_up(&mut self, now: Timestamp, operation: Operation) {
+        self.0.given_up(now, operation);
+        if let Some(second) = &mut self.1 {
+            second.given_up(now, operation);
+        }
+    }
+
+    fn passed(&mut self, passage: &Passage) {
+        self.0.passed(passage);
+        if let Some(second) = &mut self.1 {
+            second.passed(passage);
+        }
+    }
+}

@@ -50,6 +50,10 @@ pub struct VmHistory {
     pub requests: Vec<u64>,
     /// Bytes that they asked for.
     pub bytes: Vec<u64>,
+    /// For how long the device served its requests in each interval, in ns. A device that serves several requests at
+    /// once serves longer than the interval.
+    #[serde(default)]
+    pub served_ns: Vec<u64>,
     /// Completed reads by interval and first sector.
     pub reads: Grid,
     /// Completed writes by interval and first sector.

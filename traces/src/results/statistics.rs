@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+use super::history::History;
 use super::{Moments, TraceProvenance};
 use crate::units::Nanos;
 
@@ -43,6 +44,9 @@ pub struct TraceStatistics {
     pub seeks: BTreeMap<String, SeekFigures>,
     /// By whom: `process`, `cgroup`, `vm`.
     pub groups: BTreeMap<String, GroupedFigures>,
+    /// What happened over time, if it was asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub history: Option<History>,
 }
 
 /// The part of a trace that was measured: the requests that arrived in it. Times count from the trace's first arrival.

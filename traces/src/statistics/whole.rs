@@ -100,6 +100,7 @@ impl Statistics {
             ("vm", self.vms.figures(vm)),
         ];
         TraceStatistics {
+            history: None,
             schema_version: SCHEMA_VERSION,
             program: program.to_owned(),
             trace,

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::Args;
 
+use crate::arguments::OnlyReport;
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
@@ -13,6 +14,8 @@ pub struct Lab {
     pub plan: PathBuf,
     #[command(flatten)]
     pub folders: LabFolders,
+    #[command(flatten)]
+    pub report: OnlyReport,
     /// How to print the results
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,

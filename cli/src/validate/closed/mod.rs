@@ -1,7 +1,7 @@
 //! `iocast validate closed`: a closed replay of a trace compared with the recorded run.
 
 mod measure;
-mod tables;
+pub mod tables;
 
 use anyhow::{Context, Result, bail};
 use drive_models::calibration::{FITS, FitError, FitEvidence, ReadsError, TraceReads, dependence};
@@ -19,8 +19,7 @@ use traces::{Operation, Sectors, StreamId, TraceReader, formats};
 
 use crate::arguments::ValidateClosed;
 use crate::error::UsageError;
-use crate::output::{print, print_json};
-use crate::output_format::OutputFormat;
+use crate::told::tell;
 use measure::{Measured, Recorded, Replayed};
 
 /// The value of --drive that asks for a drive fitted to the trace itself.
@@ -37,6 +36,7 @@ struct Pass {
 }
 
 pub fn run(arguments: &ValidateClosed) -> Result<()> {
+    let report = arguments.report.planned()?;
     let scheduler: Spec = arguments.scheduler.parse().map_err(UsageError::from_display)?;
     schedulers::build(&scheduler).map_err(UsageError::from_display)?;
     let drive: Spec = arguments.drive.parse().map_err(UsageError::from_display)?;
@@ -81,10 +81,7 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
         operations: operations(&recorded, &replayed),
         streams: streams(&recorded, &replayed, arguments.top),
     };
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&result),
-        format => print(&tables::render(&result, format)),
-    }
+    tell(&result, &tables::told(&result), arguments.output_format, &report, Vec::new())
 }
 
 fn open(arguments: &ValidateClosed) -> Result<OneDevice> {

@@ -4,7 +4,7 @@ use traces::results::closed::{ClosedValidation, Compared, RunFigures};
 use traces::results::statistics::SpanFigures;
 
 use crate::output::Table;
-use crate::output_format::OutputFormat;
+use crate::told::{Block, Told};
 use crate::units::{self, ABSENT, span, span_or_absent, three_digits};
 
 /// A figure: its name, how it is printed, and its error.
@@ -32,38 +32,34 @@ const FIGURES: &[Row] = &[
     ("p99", |run| run.queue_at_arrival.p99.to_string(), |_| None),
 ];
 
-pub fn render(result: &ClosedValidation, format: OutputFormat) -> String {
+/// Replay and record as they are told.
+pub fn told(result: &ClosedValidation) -> Told {
     let title =
         format!("{} replayed closed on {}, {}, depth {}", result.trace, result.drive, result.scheduler, result.depth);
-    let whole = table(title, &result.all);
-    let mut text = whole.render(format);
+    let mut blocks = vec![Block::Table(table(title.clone(), &result.all))];
     for of in &result.operations {
-        text.push('\n');
-        if takes_no_time(&of.compared.replayed) {
-            text.push_str(&format!("{}s complete at once on this drive.\n", of.operation).replace("flushs", "flushes"));
-            continue;
-        }
-        text.push_str(&table(format!("{}s", of.operation), &of.compared).render(format).replace("flushs", "flushes"));
+        let name = format!("{}s", of.operation).replace("flushs", "flushes");
+        blocks.push(match takes_no_time(&of.compared.replayed) {
+            true => Block::Sentence(format!("{name} complete at once on this drive.")),
+            false => Block::Table(table(name, &of.compared)),
+        });
     }
     if !result.streams.is_empty() {
-        text.push('\n');
-        text.push_str(&streams(result).render(format));
+        blocks.push(Block::Table(streams(result)));
     }
     if result.incomplete > 0 {
-        let note = format!(
-            "\n{} requests have no completion time: they were replayed, but do not count in the recorded figures.\n",
+        blocks.push(Block::Sentence(format!(
+            "{} requests have no completion time: they were replayed, but do not count in the recorded figures.",
             result.incomplete
-        );
-        text.push_str(&note);
+        )));
     }
     if result.late > 0 {
-        let note = format!(
-            "\n{} arrivals came late, because their stream was further away in the trace than iocast reads ahead.\n",
+        blocks.push(Block::Sentence(format!(
+            "{} arrivals came late, because their stream was further away in the trace than iocast reads ahead.",
             result.late
-        );
-        text.push_str(&note);
+        )));
     }
-    text
+    Told { title, blocks, charts: Vec::new(), program: result.program.clone() }
 }
 
 fn table(title: String, compared: &Compared) -> Table {

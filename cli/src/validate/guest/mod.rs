@@ -6,7 +6,7 @@ mod folder;
 mod requests;
 mod runs;
 mod simulated;
-mod tables;
+pub mod tables;
 
 use std::path::Path;
 
@@ -21,8 +21,7 @@ use self::requests::{FIGURES, figures};
 use self::simulated::{Behind, simulate};
 use crate::arguments::ValidateGuest;
 use crate::error::UsageError;
-use crate::output::{print, print_json};
-use crate::output_format::OutputFormat;
+use crate::told::tell;
 
 /// The schedulers of Linux 6, by the kernel's names.
 const KERNEL_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "bfq", "kyber"];
@@ -31,6 +30,7 @@ const KERNEL_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "bfq", "kyber"];
 type Values = [Option<f64>; FIGURES.len()];
 
 pub fn run(arguments: &ValidateGuest) -> Result<()> {
+    let report = arguments.report.planned()?;
     let schedulers = schedulers(arguments.schedulers.as_deref())?;
     let folder = if arguments.input.is_dir() { arguments.input.clone() } else { runs::make(arguments, &schedulers)? };
     let found = GuestFolder::read(&folder, arguments.schedulers.is_some().then_some(schedulers))?;
@@ -42,10 +42,7 @@ pub fn run(arguments: &ValidateGuest) -> Result<()> {
             result.late_runs.join(", ")
         );
     }
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&result),
-        format => print(&tables::render(&result, format)),
-    }
+    tell(&result, &tables::told(&result), arguments.output_format, &report, Vec::new())
 }
 
 /// The schedulers that are compared, the baseline first.

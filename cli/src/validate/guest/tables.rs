@@ -2,8 +2,8 @@
 
 use traces::results::guest::{GuestFigure, GuestRanks, GuestScheduler, GuestValidation};
 
-use crate::output::{Table, width, wrapped};
-use crate::output_format::OutputFormat;
+use crate::output::Table;
+use crate::told::{Block, Told};
 use crate::units::ABSENT;
 
 /// The figures as people read them: name in the result, heading, divisor of the value, decimals.
@@ -16,33 +16,32 @@ const FIGURES: [(&str, &str, f64, usize); 6] = [
     ("write_response_p99_ns", "99th percentile of writes, ms", 1e6, 2),
 ];
 
-pub fn render(result: &GuestValidation, format: OutputFormat) -> String {
-    let mut text = wrapped(
-        &format!(
-            "Guests of Linux {} under {} on {}, queue depth {}; {} s measured in each of {} repetitions. Simulated: a \
-             separate capture under {}, replayed closed under each scheduler. ± is half of the 95 % interval over the \
-             repetitions (Student's t).",
-            result.kernel,
-            result.accelerator,
-            result.drive,
-            result.queue_depth,
-            result.measured_seconds,
-            result.repetitions,
-            result.baseline
-        ),
-        width(),
-    );
+/// Measured and simulated schedulers as they are told.
+pub fn told(result: &GuestValidation) -> Told {
+    let mut blocks = vec![Block::Sentence(format!(
+        "Guests of Linux {} under {} on {}, queue depth {}; {} s measured in each of {} repetitions. Simulated: a \
+         separate capture under {}, replayed closed under each scheduler. ± is half of the 95 % interval over the \
+         repetitions (Student's t).",
+        result.kernel,
+        result.accelerator,
+        result.drive,
+        result.queue_depth,
+        result.measured_seconds,
+        result.repetitions,
+        result.baseline
+    ))];
     for vm in &result.vms {
         for figure in &vm.figures {
-            text.push('\n');
-            text.push_str(&table(&vm.vm, &result.baseline, figure).render(format));
-            if format == OutputFormat::Markdown {
-                text.push('\n');
-            }
-            text.push_str(&wrapped(&order(&figure.ranks), width()));
+            blocks.push(Block::Table(table(&vm.vm, &result.baseline, figure)));
+            blocks.push(Block::Sentence(order(&figure.ranks)));
         }
     }
-    text
+    Told {
+        title: format!("Schedulers of Linux {} measured in guests and simulated", result.kernel),
+        blocks,
+        charts: Vec::new(),
+        program: result.program.clone(),
+    }
 }
 
 fn table(vm: &str, baseline: &str, figure: &GuestFigure) -> Table {

@@ -1,5 +1,8 @@
 //! `iocast report`: one HTML file from a result.
 
+mod kinds;
+
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -12,9 +15,11 @@ use traces::results::{Comparison, SCHEMA_VERSION};
 use traces::trace::ReadOptions;
 use traces::whole_file::write_whole;
 
-use crate::arguments::{Report, ReportFile};
+pub use kinds::kind_of;
+
+use crate::arguments::{OnlyReport, Report, ReportFile};
+use crate::capture::lab::RESULTS_FILE;
 use crate::compare::answer;
-use crate::diff::kind_of;
 use crate::error::UsageError;
 use crate::files::{refuse_existing, try_writing};
 use crate::interrupts::remove_unfinished_outputs;
@@ -34,9 +39,9 @@ const NAME_MAX: usize = 80;
 pub fn run(arguments: &Report) -> Result<()> {
     remove_unfinished_outputs()?;
     let outputs = Outputs::planned(Some(&arguments.output), arguments.figures.as_deref(), arguments.force)?;
-    let comparison = read(&arguments.result)?;
+    let page = of_stored(&arguments.result)?;
     let mut names = Vec::new();
-    outputs.write(&page(&comparison), &mut names)?;
+    outputs.write(&page, &mut names)?;
     print(written(&names, OutputFormat::Table).trim_start())
 }
 
@@ -47,8 +52,9 @@ pub fn page(comparison: &Comparison) -> Page {
     Page::of_comparison(comparison, &answer::lines(comparison), &notes)
 }
 
-/// The stored result at `path`.
-fn read(path: &Path) -> Result<Comparison> {
+/// The report of the stored result at `path`, or of the lab in the folder at `path`.
+fn of_stored(path: &Path) -> Result<Page> {
+    let path = &if path.is_dir() { path.join(RESULTS_FILE) } else { path.to_owned() };
     let name = || path.display().to_string();
     let parsed = traces::read_text(path).map_err(anyhow::Error::from).and_then(|text| {
         serde_json::from_str::<Value>(&text).context("it is no JSON; `--output-format json` prints it")
@@ -56,26 +62,29 @@ fn read(path: &Path) -> Result<Comparison> {
     let value = match parsed {
         Err(_) if formats::recognise(path, &ReadOptions::default()).is_ok() => {
             let path = path.display();
-            let error = format!("{path} is a trace; `iocast compare {path} --report FILE.html` makes a report of it");
+            let error = format!(
+                "{path} is a trace; `iocast stat {path} --report FILE.html` makes a report of it, and `iocast compare` \
+                 one of its replays"
+            );
             bail!(UsageError(error));
         }
         parsed => parsed.with_context(name)?,
     };
     let version = value.get("schema_version").and_then(Value::as_u64);
     let Some(version) = version else {
-        bail!("{}: it is no result of iocast; `iocast compare … --output-format json` prints one", path.display())
+        bail!("{}: it is no result of iocast; `--output-format json` prints one", path.display())
     };
     ensure!(
         version == u64::from(SCHEMA_VERSION),
         "{}: it has version {version} of the results' form, and this program reads {SCHEMA_VERSION}; make it again",
         path.display()
     );
-    if !value.get("runs").is_some_and(Value::is_array) {
-        let kind = kind_of(&value).map_or_else(|| "another result".to_owned(), |kind| format!("a result of `{kind}`"));
-        let error = format!("{}: it is {kind}; reports are made of results of `compare` and `replay`", path.display());
-        bail!(UsageError(error));
-    }
-    serde_json::from_value(value).with_context(name)
+    let Some(kind) = kind_of(&value) else {
+        let kinds: BTreeSet<&str> = kinds::KINDS.iter().map(|kind| kind.name).collect();
+        let kinds = kinds.into_iter().collect::<Vec<&str>>().join(", ");
+        bail!(UsageError(format!("{}: it is another result than those that have reports: {kinds}", path.display())));
+    };
+    kind.page(value).with_context(|| format!("{}: it is no whole result of `{}`", path.display(), kind.name))
 }
 
 /// The files of a report, which are checked before any work.
@@ -144,17 +153,25 @@ impl ReportFile {
         self.report.is_some() || self.figures.is_some()
     }
 
-    /// Whether replays keep what happens over time.
-    pub fn keeps_history(&self) -> bool {
-        self.history || self.is_written()
-    }
-
     /// The files that are asked for.
     ///
     /// # Errors
     /// As [`Outputs::planned`].
     pub fn planned(&self, force: bool) -> Result<Outputs> {
         Outputs::planned(self.report.as_deref(), self.figures.as_deref(), force)
+    }
+}
+
+impl OnlyReport {
+    /// The files that are asked for.
+    ///
+    /// # Errors
+    /// As [`Outputs::planned`].
+    pub fn planned(&self) -> Result<Outputs> {
+        if self.file.is_written() {
+            remove_unfinished_outputs()?;
+        }
+        self.file.planned(self.force)
     }
 }
 

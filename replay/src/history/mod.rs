@@ -1,7 +1,13 @@
-//! Records what happens in a replay over time, in bounded memory: intervals and rows become coarser as it grows.
+//! Records what happens in a replay or a trace over time, in bounded memory: intervals and rows become coarser as it
+//! grows.
 
-use traces::results::history::{ClassHistory, Grid, History, STEPS_MAX, VmHistory, response_number};
-use traces::{Nanos, Operation, Request, RequestId, Timestamp};
+mod counts;
+mod watched;
+
+use traces::results::history::{ClassHistory, History, STEPS_MAX, VmHistory, response_number};
+use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp, VmId};
+
+use counts::Counts;
 
 use crate::metrics::Class;
 use crate::observer::{Observer, Served};
@@ -24,8 +30,16 @@ pub struct HistoryRecorder {
     classes: [ClassCounts; 2],
     vms: Vec<VmCounts>,
     seeks: [u64; u64::BITS as usize + 1],
+    device: Device,
     /// The number of intervals in which anything was counted.
     columns: usize,
+}
+
+/// What a trace says of the device: where its last request ended, and when it last completed one.
+#[derive(Clone, Copy, Debug, Default)]
+struct Device {
+    end: Option<Lba>,
+    completed: Option<Timestamp>,
 }
 
 /// Arrivals outstanding over time.
@@ -50,6 +64,8 @@ struct ClassCounts {
 struct VmCounts {
     requests: [u64; STEPS_MAX],
     bytes: [u64; STEPS_MAX],
+    /// The time for which the device served it, in ns.
+    served: [u64; STEPS_MAX],
     /// Reads and writes by address.
     addresses: [Counts; 2],
 }
@@ -64,14 +80,15 @@ impl Default for HistoryRecorder {
             classes: [class(), class()],
             vms: Vec::new(),
             seeks: [0; u64::BITS as usize + 1],
+            device: Device::default(),
             columns: 0,
         }
     }
 }
 
-/// The class of a request, among reads and writes.
-fn class_of(request: &Request) -> Option<usize> {
-    match Class::of(request.operation) {
+/// The class of an operation, among reads and writes.
+fn class_of(operation: Operation) -> Option<usize> {
+    match Class::of(operation) {
         Class::Read => Some(0),
         Class::Write => Some(1),
         Class::Other => None,
@@ -104,16 +121,88 @@ impl HistoryRecorder {
         }
     }
 
-    /// The interval at this time, which is made long enough.
+    /// The interval at this time, up to which it is known what was outstanding.
     fn column(&mut self, now: Timestamp) -> usize {
+        let column = self.column_of(now);
         let since = now.saturating_since(self.first_arrival.unwrap_or(now));
+        self.outstanding.advance(since, self.interval);
+        column
+    }
+
+    /// The interval at this time, past or to come; intervals are made long enough.
+    fn column_of(&mut self, at: Timestamp) -> usize {
+        let since = at.saturating_since(self.first_arrival.unwrap_or(at));
         while since.as_ns() / self.interval.as_ns() >= STEPS_MAX as u64 {
             self.fold();
         }
         let column = (since.as_ns() / self.interval.as_ns()) as usize;
         self.columns = self.columns.max(column + 1);
-        self.outstanding.advance(since, self.interval);
         column
+    }
+
+    /// An arrival is outstanding from now on.
+    fn arrival(&mut self, now: Timestamp, operation: Operation) {
+        self.first_arrival.get_or_insert(now);
+        let column = self.column(now);
+        self.outstanding.now += 1;
+        self.outstanding.most[column] = self.outstanding.most[column].max(self.outstanding.now);
+        if let Some(class) = class_of(operation) {
+            let class = &mut self.classes[class];
+            class.found[class.outstanding.min(FOUND_MAX)] += 1;
+            class.outstanding += 1;
+        }
+    }
+
+    /// An arrival is outstanding no longer.
+    fn left(&mut self, operation: Operation) {
+        self.outstanding.now = self.outstanding.now.saturating_sub(1);
+        if let Some(class) = class_of(operation) {
+            self.classes[class].outstanding = self.classes[class].outstanding.saturating_sub(1);
+        }
+    }
+
+    /// An arrival is complete. Gives the interval.
+    fn completion(&mut self, now: Timestamp, arrival: Timestamp, operation: Operation) -> usize {
+        let column = self.column(now);
+        self.left(operation);
+        if let Some(class) = class_of(operation) {
+            self.classes[class].responses.add(column, response_number(now.saturating_since(arrival)));
+        }
+        column
+    }
+
+    /// The head moved so far.
+    fn moved(&mut self, distance: Sectors) {
+        self.seeks[(u64::BITS - distance.count().leading_zeros()) as usize] += 1;
+    }
+
+    fn vm(&mut self, vm: VmId) -> &mut VmCounts {
+        let vm = usize::from(vm.0).min(VMS_MAX);
+        if vm >= self.vms.len() {
+            self.vms.resize_with(vm + 1, VmCounts::new);
+        }
+        &mut self.vms[vm]
+    }
+
+    /// A VM's request completed.
+    fn completed_of_vm(&mut self, column: usize, class: usize, request: &Request) {
+        let vm = self.vm(request.vm);
+        vm.requests[column] += 1;
+        vm.bytes[column] = vm.bytes[column].saturating_add(request.sectors().bytes());
+        vm.addresses[class].add(column, request.lba.sector());
+    }
+
+    /// The device served a VM between these times.
+    fn served_vm(&mut self, vm: VmId, from: Timestamp, to: Timestamp) {
+        let columns = (self.column_of(to), self.column_of(from));
+        let (first, interval) = (self.first_arrival.unwrap_or(from), self.interval.as_ns());
+        let [from, to] = [from, to].map(|at| at.saturating_since(first).as_ns());
+        let served = &mut self.vm(vm).served;
+        for (column, served) in served.iter_mut().enumerate().take(columns.0 + 1).skip(columns.1) {
+            let begin = column as u64 * interval;
+            let part = to.min(begin.saturating_add(interval)).saturating_sub(from.max(begin));
+            *served = served.saturating_add(part);
+        }
     }
 
     /// Makes each two intervals one.
@@ -127,6 +216,7 @@ impl HistoryRecorder {
         for vm in &mut self.vms {
             fold(&mut vm.requests, |one, other| one + other);
             fold(&mut vm.bytes, u64::saturating_add);
+            fold(&mut vm.served, u64::saturating_add);
             vm.addresses.iter_mut().for_each(Counts::fold_columns);
         }
     }
@@ -157,7 +247,7 @@ impl Outstanding {
 impl VmCounts {
     fn new() -> VmCounts {
         let addresses = [Counts::new(FIRST_ROW), Counts::new(FIRST_ROW)];
-        VmCounts { requests: [0; STEPS_MAX], bytes: [0; STEPS_MAX], addresses }
+        VmCounts { requests: [0; STEPS_MAX], bytes: [0; STEPS_MAX], served: [0; STEPS_MAX], addresses }
     }
 
     fn history(&self, vm: String, columns: usize) -> VmHistory {
@@ -166,145 +256,29 @@ impl VmCounts {
             vm,
             requests: self.requests[..columns].to_vec(),
             bytes: self.bytes[..columns].to_vec(),
+            served_ns: self.served[..columns].to_vec(),
             reads,
             writes,
         }
     }
 }
 
-/// Counts by interval and row.
-#[derive(Clone, Debug)]
-struct Counts {
-    row_size: u64,
-    /// The row of the first element of a column.
-    first: u64,
-    /// The first and last row that count anything.
-    used: Option<(u64, u64)>,
-    /// All rows of the first interval, then of the next. Empty until anything is counted.
-    counts: Vec<u32>,
-}
-
-impl Counts {
-    fn new(row_size: u64) -> Counts {
-        Counts { row_size, first: 0, used: None, counts: Vec::new() }
-    }
-
-    fn add(&mut self, column: usize, value: u64) {
-        let row = value / self.row_size;
-        let is_there = self.used.is_some_and(|(first, last)| (first..=last).contains(&row));
-        let row = if is_there { row } else { self.make_room(value) };
-        let count = &mut self.counts[column * STEPS_MAX + (row - self.first) as usize];
-        *count = count.saturating_add(1);
-    }
-
-    /// Makes a column hold the row of this value, and says which row it is then.
-    #[cold]
-    fn make_room(&mut self, value: u64) -> u64 {
-        let Some((mut low, mut high)) = self.used else {
-            self.counts = vec![0; STEPS_MAX * STEPS_MAX];
-            let row = value / self.row_size;
-            // Rows below may follow.
-            self.first = row.saturating_sub(STEPS_MAX as u64 / 2);
-            self.used = Some((row, row));
-            return row;
-        };
-        let mut row = value / self.row_size;
-        while high.max(row) - low.min(row) >= STEPS_MAX as u64 {
-            self.fold_rows(low);
-            (low, high, row) = (low / 2, high / 2, row / 2);
-        }
-        (low, high) = (low.min(row), high.max(row));
-        if low < self.first || high >= self.first + STEPS_MAX as u64 {
-            self.shift(low.saturating_sub((STEPS_MAX as u64 - 1 - (high - low)) / 2));
-        }
-        self.used = Some((low, high));
-        row
-    }
-
-    /// Makes each two rows one. The first row then is that of `low`.
-    fn fold_rows(&mut self, low: u64) {
-        let first = low / 2;
-        for column in self.counts.chunks_exact_mut(STEPS_MAX) {
-            let mut folded = [0_u32; STEPS_MAX];
-            for (index, &count) in column.iter().enumerate().filter(|(_, count)| **count > 0) {
-                let row = (self.first + index as u64) / 2 - first;
-                folded[row as usize] = folded[row as usize].saturating_add(count);
-            }
-            column.copy_from_slice(&folded);
-        }
-        self.first = first;
-        self.row_size *= 2;
-    }
-
-    /// Moves the rows, so that `first` is the first of them.
-    fn shift(&mut self, first: u64) {
-        for column in self.counts.chunks_exact_mut(STEPS_MAX) {
-            let mut moved = [0; STEPS_MAX];
-            for (index, &count) in column.iter().enumerate().filter(|(_, count)| **count > 0) {
-                moved[(self.first + index as u64 - first) as usize] = count;
-            }
-            column.copy_from_slice(&moved);
-        }
-        self.first = first;
-    }
-
-    fn fold_columns(&mut self) {
-        for column in 0..self.counts.len() / STEPS_MAX {
-            for row in 0..STEPS_MAX {
-                let at = |column: usize| column * STEPS_MAX + row;
-                self.counts[at(column)] = match column < STEPS_MAX / 2 {
-                    true => self.counts[at(2 * column)].saturating_add(self.counts[at(2 * column + 1)]),
-                    false => 0,
-                };
-            }
-        }
-    }
-
-    fn grid(&self, columns: usize) -> Grid {
-        let column = |counts: &[u32]| {
-            let counted = counts.iter().enumerate().filter(|(_, count)| **count > 0);
-            counted.map(|(index, &count)| (self.first + index as u64, u64::from(count))).collect()
-        };
-        let mut columns_counted: Vec<Vec<(u64, u64)>> = self.counts.chunks_exact(STEPS_MAX).map(column).collect();
-        columns_counted.resize(columns, Vec::new());
-        Grid { row_size: self.row_size, columns: columns_counted }
-    }
-}
-
 impl Observer for HistoryRecorder {
     fn arrived(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
-        self.first_arrival.get_or_insert(now);
-        let column = self.column(now);
-        self.outstanding.now += 1;
-        self.outstanding.most[column] = self.outstanding.most[column].max(self.outstanding.now);
-        if let Some(class) = class_of(request) {
-            let class = &mut self.classes[class];
-            class.found[class.outstanding.min(FOUND_MAX)] += 1;
-            class.outstanding += 1;
-        }
+        self.arrival(now, request.operation);
     }
 
     fn served(&mut self, served: &Served) {
         if matches!(served.request.operation, Operation::Read | Operation::Write) {
-            let distance = served.seek.count();
-            self.seeks[(u64::BITS - distance.leading_zeros()) as usize] += 1;
+            self.moved(served.seek);
+            self.served_vm(served.request.vm, served.started, served.finished);
         }
     }
 
     fn completed(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
-        let column = self.column(now);
-        self.outstanding.now -= 1;
-        let Some(class) = class_of(request) else { return };
-        let counts = &mut self.classes[class];
-        counts.outstanding -= 1;
-        counts.responses.add(column, response_number(now.since(request.arrival)));
-        let vm = usize::from(request.vm.0).min(VMS_MAX);
-        if vm >= self.vms.len() {
-            self.vms.resize_with(vm + 1, VmCounts::new);
+        let column = self.completion(now, request.arrival, request.operation);
+        if let Some(class) = class_of(request.operation) {
+            self.completed_of_vm(column, class, request);
         }
-        let vm = &mut self.vms[vm];
-        vm.requests[column] += 1;
-        vm.bytes[column] = vm.bytes[column].saturating_add(request.sectors().bytes());
-        vm.addresses[class].add(column, request.lba.sector());
     }
 }
