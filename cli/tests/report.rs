@@ -73,6 +73,93 @@ fn a_replay_on_a_device_names_it_and_says_whether_it_is_faithful() {
     assert!(!page.contains("a model of"), "{page}");
 }
 
+/// Decisions of a device of one process.
+const DECISIONS: &str = " fio-1 [000] ..... 10.000000: block_rq_insert: 7,0 R 4096 () 400 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.000001: block_rq_issue: 7,0 R 4096 () 400 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.000002: block_rq_insert: 7,0 R 4096 () 500 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.000003: block_rq_insert: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.001000: block_rq_complete: 7,0 R () 400 + 8 be,0,4 [0]
+ fio-1 [000] ..... 10.001001: block_rq_issue: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.002000: block_rq_complete: 7,0 R () 100 + 8 be,0,4 [0]
+";
+
+const PLAN: &str = "predictor = \"casale\"\nend = \"5s\"\n[[lun]]\nname = \"one\"\ndrive = \"cheetah-15k4\"\n\
+                    [[vm]]\nname = \"mail\"\ncapture = \"CAPTURE\"\n[[vm]]\nname = \"web\"\ncapture = \"CAPTURE\"\n";
+
+#[test]
+fn every_kind_of_result_has_a_report_at_once_or_later() {
+    let scratch = Scratch::new();
+    let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
+    let write = |name: &str, text: &str| {
+        fs::write(scratch.str(name), text).unwrap();
+        scratch.str(name)
+    };
+    let decisions = write("decisions.txt", DECISIONS);
+    let times = write("times.trace", "R Hit 1000 8 4000.0 9000.0\nW Hit 9000000 16 7000.0 16000.0\n");
+    let plan = write("plan.toml", &PLAN.replace("CAPTURE", &mail));
+    let disk = scratch.str("disk");
+    let reads = scratch.trace("reads.csv", (0..50).map(|number| (number * 100, "read", number * 16, 8, 300)));
+    // Of each the command, and words of its report.
+    let cases: [(&[&str], &[&str]); 11] = [
+        (
+            &["stat", &mail, "--history"],
+            &["reads/s in ", "Reads of mail by address", "A moment", "Times between stages"],
+        ),
+        (
+            &["predict", &mail, &web, "--predictors", "casale"],
+            &["Together, says casale", "web: reads", "mail with web"],
+        ),
+        (&["place", &plan], &["Put mail and web to one.", "mail on one: reads", "Throughput in %", "class=\"bar\""]),
+        (
+            &["validate", "closed", &web, "--drive", "cheetah-15k4"],
+            &["web.parquet replayed closed on", "queue on arrival"],
+        ),
+        (
+            &["validate", "consolidation", "--replayed", "--vms", "2", "--predictors", "sum"],
+            &["Forecasts of ", "Largest errors"],
+        ),
+        (
+            &["validate", "decisions", &decisions, "--scheduler", "fifo"],
+            &["Differing decisions (1 of 1)", "Of 1 differing"],
+        ),
+        (
+            &["validate", "decisions", &decisions, "--scheduler", "fifo", "--free"],
+            &["running freely", "had not completed"],
+        ),
+        (&["validate", "drive", "cheetah-15k5", &times], &["cheetah-15k5 beside measured times", "half a turn off"]),
+        (&["validate", "scheduler", "fifo", "--sequences", "20"], &["fifo keeps all ", "CPU time of a decision"]),
+        (&["replay", &reads, "--device", &disk, "--pacing", "asap=4"], &["served 50 reads in ", "as soon as possible"]),
+        (
+            &["compare", &mail, "--end", "2s", "--schedulers", "fifo", "--history"],
+            &["fifo served ", "A moment under fifo"],
+        ),
+    ];
+    for (number, (command, words)) in cases.iter().enumerate() {
+        let [now, later, stored] =
+            ["now.html", "later.html", "stored.json"].map(|name| scratch.str(&format!("{number}-{name}")));
+        let result = stdout(&[command, &["--report", &now, "--output-format", "json"][..]].concat());
+        fs::write(&stored, &result).unwrap();
+        stdout(&["report", &stored, "-o", &later]);
+        let page = fs::read_to_string(&now).unwrap();
+        assert!(page == fs::read_to_string(&later).unwrap(), "{command:?}");
+        for word in *words {
+            assert!(page.contains(word), "{command:?}: {word}: {page}");
+        }
+        // What a report holds is also what is printed; times of decisions are measured anew.
+        if command[1] != "scheduler" && command[0] != "replay" {
+            let text = stdout(&[command, &["--report", &now, "--force"][..]].concat());
+            assert!(text.contains(&format!("Written: {now}")), "{text}");
+            assert!(page == fs::read_to_string(&now).unwrap(), "{command:?}");
+        }
+        let (code, said) = failure(&[command, &["--report", &now][..]].concat());
+        assert!(code == 1 && said.contains("exists; overwrite it with --force"), "{command:?}: {said}");
+    }
+    let page = scratch.str("lab.html");
+    stdout(&["report", &sample("lab-virtio"), "-o", &page]);
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("VMs alone and together on ") && page.contains("together-mail-web"), "{page}");
+}
+
 #[test]
 fn pictures_of_the_readme_are_what_its_command_makes() {
     let folder = tempfile::tempdir().unwrap();
@@ -107,8 +194,13 @@ fn what_is_no_result_and_files_that_exist_are_refused() {
             1,
             "it has version 99 of the results' form, and this program reads 1",
         ),
-        (r#"{"schema_version": 1}"#, 2, "it is another result; reports are made of results of `compare` and `replay`"),
-        (r#"{"schema_version": 1, "pairs": []}"#, 2, "it is a result of `predict`"),
+        (
+            r#"{"schema_version": 1}"#,
+            2,
+            "it is another result than those that have reports: capture lab, compare, place",
+        ),
+        (r#"{"schema_version": 1, "luns": []}"#, 1, "it is no whole result of `place`: missing field"),
+        (r#"{"schema_version": 1, "pairs": [], "alone": null}"#, 1, "it is no whole result of `predict`"),
         (r#"{"schema_version": 1, "runs": [{}]}"#, 1, "missing field"),
     ] {
         fs::write(&input, text).unwrap();
@@ -117,7 +209,7 @@ fn what_is_no_result_and_files_that_exist_are_refused() {
         assert!(!std::path::Path::new(&output).exists(), "{text}");
     }
     let (code, said) = failure(&["report", &sample("mail.parquet"), "-o", &output]);
-    assert!(code == 2 && said.contains("mail.parquet is a trace; `iocast compare "), "{said}");
+    assert!(code == 2 && said.contains("mail.parquet is a trace; `iocast stat "), "{said}");
     let (code, said) = failure(&["report", &path("none.json"), "-o", &output, "--figures", &input]);
     assert!(code == 2 && said.contains("in.json is no folder"), "{said}");
     let (code, said) = failure(&["report", &path("none.json"), "-o", &output]);

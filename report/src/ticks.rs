@@ -112,7 +112,18 @@ impl Scale {
             let value = libm::pow(10.0, f64::from(exponent));
             (value, short(value, (-exponent).max(0)))
         };
-        (first..=last).step_by(every).map(power).collect()
+        let powers: Vec<(f64, String)> = (first..=last).step_by(every).map(power).collect();
+        if powers.len() >= 2 {
+            return powers;
+        }
+        // Within about a decade: 1, 2 and 5 times a power of ten, or even steps where these are too far apart.
+        let multiples = (first - 1..=last).flat_map(|exponent| [1.0, 2.0, 5.0].map(|of| (of, exponent)));
+        let shown = multiples.map(|(of, exponent)| {
+            let value = of * libm::pow(10.0, f64::from(exponent));
+            (value, short(value, (-exponent).max(0)))
+        });
+        let shown: Vec<(f64, String)> = shown.filter(|(value, _)| (self.low..=self.high).contains(value)).collect();
+        if shown.len() >= 2 { shown } else { self.even(count) }
     }
 }
 

@@ -125,7 +125,7 @@ const ONLY_WITH: &[(&[&str], &[&str], &[&str])] = &[
     (&["compare"], &["interval"], &["series", "stack"]),
     (&["compare"], &["until"], &["per-vm", "series", "stack"]),
     (&["predict"], &["solver", "precision", "events", "seed", "draw"], &["solve"]),
-    (&["predict"], &["force"], &["output", "draw"]),
+    (&["predict"], &["force"], &["output", "draw", "report", "figures"]),
     (&["replay"], &["until"], &["per-vm"]),
     (&["compare", "place"], &["size"], &["output"]),
     (&["stat"], &["interval"], &["series"]),

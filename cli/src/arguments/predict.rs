@@ -6,10 +6,10 @@ use clap::{ArgGroup, Args, ValueEnum};
 use traces::Sectors;
 use traces::quantity::parse_sectors;
 
-use super::picture::OUTPUTS;
-use super::{Reading, ReportFile};
 use super::pacing::MapArgument;
+use super::picture::OUTPUTS;
 use super::reading::Span;
+use super::{Reading, ReportFile};
 use crate::error::UsageError;
 use crate::output_format::OutputFormat;
 use crate::storage::Storage;

@@ -6,7 +6,7 @@ use clap::{ArgGroup, Args, ValueEnum};
 use report::Size;
 
 use super::picture::OUTPUTS;
-use super::{Picture, Replaying};
+use super::{Picture, Replaying, ReportFile};
 use crate::output_format::OutputFormat;
 use crate::replay::engines::EngineArgument;
 use crate::replay::throttle::KRule;
@@ -15,11 +15,13 @@ use crate::replay::throttle::KRule;
 pub const DEVICE_QUEUE_DEPTH: u32 = 1024;
 
 /// The options that no other program can be asked to follow.
-const OF_OURS_ALONE: [&str; 16] = [
+const OF_OURS_ALONE: [&str; 18] = [
     "throttle",
     "scheduler",
     "output",
     "picture",
+    "report",
+    "figures",
     "seed",
     "backend",
     "on_error",
@@ -89,6 +91,8 @@ pub struct Replay {
     /// Width and height of the picture in pixels
     #[arg(long, value_name = "SIZE", default_value = "900x700", requires = "picture")]
     pub picture_size: Size,
+    #[command(flatten)]
+    pub report: ReportFile,
     /// Overwrite files that exist
     #[arg(long, requires = OUTPUTS)]
     pub force: bool,

@@ -1,5 +1,6 @@
 //! What each VM gets on its LUN: alone, as forecast and as replayed, on one axis.
 
+use super::tables::by_replay;
 use report::page::{Axis, Ranged, Ranges, RangesRow, Section};
 use traces::results::placement::{PlacedVm, Placement, Share};
 
@@ -20,15 +21,19 @@ const RATES: [Figure; 2] = [("reads", |share| share.read_iops), ("writes", |shar
 
 /// The charts of an assignment.
 pub fn sections(placement: &Placement) -> Vec<Section> {
+    let kinds = KINDS.iter().filter(|(kind, _)| *kind != "forecast" || !by_replay(placement));
     let ranges = |figures: [Figure; 2]| {
         let vms = placement.luns.iter().flat_map(|lun| lun.vms.iter().map(move |vm| (lun, vm)));
         let rows = vms.flat_map(|(lun, vm)| {
             figures.map(|(what, of)| RangesRow {
                 name: format!("{} on {}: {what}", vm.vm, lun.lun),
-                values: KINDS.iter().map(|(_, share)| Some(Ranged { value: of(&share(vm)?)?, interval: None })).collect(),
+                values: kinds
+                    .clone()
+                    .map(|(_, share)| Some(Ranged { value: of(&share(vm)?)?, interval: None }))
+                    .collect(),
             })
         });
-        Ranges { kinds: KINDS.map(|(kind, _)| kind.to_owned()).to_vec(), rows: rows.collect() }
+        Ranges { kinds: kinds.clone().map(|(kind, _)| (*kind).to_owned()).collect(), rows: rows.collect() }
     };
     let about = "Means of each VM alone on the LUN, and beside the other VMs there.";
     let mut charts = ranges(RESPONSES).charts("Response times", about, &Axis::powers("response time, ms"));

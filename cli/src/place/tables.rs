@@ -50,7 +50,7 @@ fn method(placement: &Placement) -> String {
 }
 
 /// Whether the forecasts are the replays themselves.
-fn by_replay(placement: &Placement) -> bool {
+pub(super) fn by_replay(placement: &Placement) -> bool {
     let mut vms = placement.luns.iter().flat_map(|lun| &lun.vms);
     vms.all(|vm| vm.replayed == Some(vm.forecast))
 }

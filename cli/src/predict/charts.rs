@@ -13,14 +13,11 @@ const KINDS: [(&str, FiguresOf); 2] = [("reads", Figures::reads), ("writes", Fig
 type Value = fn(&Figures) -> Option<Ranged>;
 
 /// The charts of a group; none without a forecast to rely on.
-pub fn section(
-    pair: &PairPrediction,
-    recommended: Option<&str>,
-    profiles: &[IsolationProfile],
-) -> Option<Section> {
+pub fn section(pair: &PairPrediction, recommended: Option<&str>, profiles: &[IsolationProfile]) -> Option<Section> {
     let (name, forecast) = forecasts(pair).find(|(name, _)| Some(*name) == recommended)?;
     let alone = Consolidation::measured(profiles).forecast();
-    let of: Vec<(&str, &Forecast)> = [("alone", &alone), (name, forecast)]
+    let forecast_by = format!("forecast by {name}");
+    let of: Vec<(&str, &Forecast)> = [("alone", &alone), (&forecast_by, forecast)]
         .into_iter()
         .chain(pair.truth.iter().map(|truth| ("replayed together", truth)))
         .collect();

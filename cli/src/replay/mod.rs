@@ -38,6 +38,7 @@ use crate::output;
 use crate::output_format::OutputFormat;
 use crate::picture::PictureFiles;
 use crate::progress::Progress;
+use crate::report::page;
 use crate::vms::{self, Vm};
 use device::Opened;
 use reads_only::ReadsOnly;
@@ -105,6 +106,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
     let plan = Plan { arguments, vms, options: reading, window, scheduler, throttling, stop: Arc::clone(&stop) };
     let survey = plan.survey(&opened)?;
     let files = PictureFiles::planned(&arguments.picture())?;
+    let report = arguments.report.planned(arguments.force)?;
     let output = plan.begin_output()?;
     for signal in [SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
@@ -128,6 +130,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
     if let Some(files) = files {
         compare::picture::write(&comparison, &[], &files, &mut written)?;
     }
+    report.write(&page(&comparison), &mut written)?;
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&comparison)?,
         format => {

@@ -9,8 +9,10 @@ use super::page;
 use crate::told::Told;
 use crate::{capture, place, predict, reproduce, serve, stat, validate};
 
-/// Rows of lists that a report shows: processes of a trace, decisions that differ.
-const ROWS: usize = 20;
+/// Processes, cgroups and VMs of a trace that a report shows, as `stat` does unless told otherwise.
+const TOP: usize = 10;
+/// Decisions that differ that a report shows, as `validate decisions` does unless told otherwise.
+const MISSES: usize = 20;
 
 /// Results of one kind.
 pub struct Kind {
@@ -31,12 +33,12 @@ pub const KINDS: &[Kind] = &[
     Kind {
         name: "stat",
         keys: &["stages"],
-        page: |value| told(value, |figures| stat::tables::told(figures, stat::tables::FOR_REPORTS, ROWS)),
+        page: |value| told(value, |figures| stat::tables::told(figures, stat::tables::FOR_REPORTS, TOP)),
     },
     Kind {
         name: "stat",
         keys: &["busiest"],
-        page: |value| told(value, |figures| stat::histograms::told(figures, ROWS)),
+        page: |value| told(value, |figures| stat::histograms::told(figures, TOP)),
     },
     Kind {
         name: "reproduce",
@@ -44,16 +46,28 @@ pub const KINDS: &[Kind] = &[
         page: |value| Ok(reproduce::render::told(&serde_json::from_value(value)?)?.page()),
     },
     Kind { name: "serve", keys: &["lateness"], page: |value| told(value, serve::tables::told) },
-    Kind { name: "validate closed", keys: &["all", "streams"], page: |value| told(value, validate::closed::tables::told) },
-    Kind { name: "validate consolidation", keys: &["summary", "truth"], page: |value| told(value, validate::errors_tables::told) },
+    Kind {
+        name: "validate closed",
+        keys: &["all", "streams"],
+        page: |value| told(value, validate::closed::tables::told),
+    },
+    Kind {
+        name: "validate consolidation",
+        keys: &["summary", "truth"],
+        page: |value| told(value, validate::errors_tables::told),
+    },
     Kind {
         name: "validate decisions",
         keys: &["misses"],
-        page: |value| told(value, |agreement| validate::decisions::told(agreement, ROWS)),
+        page: |value| told(value, |agreement| validate::decisions::told(agreement, MISSES)),
     },
     Kind { name: "validate decisions", keys: &["unfinished"], page: |value| told(value, validate::free::told) },
     Kind { name: "validate drive", keys: &["empirical"], page: |value| told(value, validate::drive::told) },
-    Kind { name: "validate guest", keys: &["accelerator", "baseline"], page: |value| told(value, validate::guest::tables::told) },
+    Kind {
+        name: "validate guest",
+        keys: &["accelerator", "baseline"],
+        page: |value| told(value, validate::guest::tables::told),
+    },
     Kind { name: "validate scheduler", keys: &["sequences"], page: |value| told(value, validate::scheduler::told) },
 ];
 

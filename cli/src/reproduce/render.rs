@@ -4,7 +4,7 @@ use anyhow::Result;
 use report::Size;
 use report::page::{Picture, Section};
 use traces::results::reproduction::{
-    Alternative, Cell, Choice, Evidence, GroupError, Reproduced, Reproduction, Series, Source,
+    Alternative, Cell, Choice, Claim, Evidence, GroupError, Reproduced, Reproduction, Series, Source,
 };
 
 use super::grid::{Grid, error, named, ours, parts, percent, spoken, theirs};
@@ -35,14 +35,35 @@ pub fn told(reproduced: &Reproduced) -> Result<Told> {
     let pictures = drawn.into_iter().map(|picture| Picture { title: picture.title, svg: picture.svg });
     Ok(Told {
         title: reproduction.paper.clone(),
-        blocks: blocks(reproduced, OutputFormat::Markdown).split_off(1),
-        charts: vec![Section {
-            heading: "Pictures".to_owned(),
-            pictures: pictures.collect(),
-            ..Section::default()
-        }],
+        blocks: in_short(reproduction)
+            .map(Block::Sentence)
+            .into_iter()
+            .chain(blocks(reproduced, OutputFormat::Markdown).into_iter().skip(1))
+            .collect(),
+        charts: vec![Section { heading: "Pictures".to_owned(), pictures: pictures.collect(), ..Section::default() }],
         program: reproduced.program.clone(),
     })
+}
+
+/// How much of the paper is reproduced; `None` if nothing is judged.
+fn in_short(reproduction: &Reproduction) -> Option<String> {
+    let errors = reproduction.errors.iter().filter_map(|of| Some(of.mean_absolute_relative_error <= of.bar?));
+    let bars: Vec<bool> = errors.chain(reproduction.bars.iter().map(|bar| bar.reached)).collect();
+    let counted = |right: u64, all: u64, what: &str| (all > 0).then(|| format!("{right} of {all} {what}"));
+    let reached = bars.iter().filter(|reached| **reached).count() as u64;
+    let [hold, claims] = Claim::count(&reproduction.claims);
+    let pairs = || reproduction.ranks.iter().flat_map(|rank| rank.pairs.iter().map(move |pair| (pair, rank.seeds)));
+    let right = pairs().map(|(pair, _)| pair.right).sum();
+    let all = pairs().map(|(_, seeds)| seeds).sum();
+    let said: Vec<String> = [
+        counted(reached, bars.len() as u64, "bars are reached"),
+        counted(right, all, "ranked pairs, over all seeds, have the paper's order"),
+        counted(hold, claims, "statements hold"),
+    ]
+    .into_iter()
+    .flatten()
+    .collect();
+    (!said.is_empty()).then(|| format!("{}.", said.join("; ")))
 }
 
 /// What is told, in the terminal or, in wider tables, as Markdown. The first block names the paper.

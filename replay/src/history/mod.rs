@@ -1,12 +1,14 @@
 //! Records what happens in a replay or a trace over time, in bounded memory: intervals and rows become coarser as it
 //! grows.
 
+mod close_up;
 mod counts;
 mod watched;
 
 use traces::results::history::{ClassHistory, History, STEPS_MAX, VmHistory, response_number};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp, VmId};
 
+use close_up::{Seen, Windows};
 use counts::Counts;
 
 use crate::metrics::Class;
@@ -31,6 +33,7 @@ pub struct HistoryRecorder {
     vms: Vec<VmCounts>,
     seeks: [u64; u64::BITS as usize + 1],
     device: Device,
+    windows: Windows,
     /// The number of intervals in which anything was counted.
     columns: usize,
 }
@@ -81,6 +84,7 @@ impl Default for HistoryRecorder {
             vms: Vec::new(),
             seeks: [0; u64::BITS as usize + 1],
             device: Device::default(),
+            windows: Windows::default(),
             columns: 0,
         }
     }
@@ -117,6 +121,7 @@ impl HistoryRecorder {
             read: class(&self.classes[0]),
             write: class(&self.classes[1]),
             vms: self.vms.iter().zip(names).map(|(vm, name)| vm.history(name, columns)).collect(),
+            close_up: self.windows.shown(self.first_arrival.unwrap_or(Timestamp::ZERO)),
             seeks: self.seeks[..self.seeks.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1)].to_vec(),
         }
     }
@@ -190,6 +195,14 @@ impl HistoryRecorder {
         vm.requests[column] += 1;
         vm.bytes[column] = vm.bytes[column].saturating_add(request.sectors().bytes());
         vm.addresses[class].add(column, request.lba.sector());
+    }
+
+    /// The device served a request; the times are those of its arrival, of the service's beginning and its end.
+    fn served_request(&mut self, class: usize, request: &Request, [arrived, started, finished]: [Timestamp; 3]) {
+        let Request { vm, lba, .. } = *request;
+        let seen = Seen { vm, is_write: class == 1, lba, sectors: request.sectors(), arrived, started, finished };
+        self.windows.served(self.first_arrival.unwrap_or(arrived), seen);
+        self.served_vm(vm, started, finished);
     }
 
     /// The device served a VM between these times.
@@ -269,9 +282,9 @@ impl Observer for HistoryRecorder {
     }
 
     fn served(&mut self, served: &Served) {
-        if matches!(served.request.operation, Operation::Read | Operation::Write) {
+        if let Some(class) = class_of(served.request.operation) {
             self.moved(served.seek);
-            self.served_vm(served.request.vm, served.started, served.finished);
+            self.served_request(class, &served.request, [served.request.arrival, served.started, served.finished]);
         }
     }
 

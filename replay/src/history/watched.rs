@@ -23,10 +23,12 @@ impl Watch for HistoryRecorder {
     }
 
     fn completed(&mut self, now: Timestamp, request: &DeviceRequest) {
-        let before = self.device.completed.replace(now).unwrap_or(request.issued);
-        if self.first_arrival.is_some() && class_of(request.operation).is_some() {
-            self.served_vm(request.vm, request.issued.max(before), now);
-        }
+        let DeviceRequest { issued, operation, lba, sectors, vm, .. } = *request;
+        let before = self.device.completed.replace(now).unwrap_or(issued);
+        let Some(class) = class_of(operation).filter(|_| self.first_arrival.is_some()) else { return };
+        let mut served = Request::new(issued, operation, lba, sectors);
+        served.vm = vm;
+        self.served_request(class, &served, [issued, issued.max(before), now]);
     }
 
     fn finished(&mut self, now: Timestamp, request: &Request) {

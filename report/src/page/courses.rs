@@ -3,6 +3,7 @@
 use traces::results::Run;
 use traces::results::history::{ClassHistory, Grid, History, VmHistory, by_row, response_of};
 
+use super::close_up;
 use super::heat::Extent;
 use super::{Axis, Chart, Heat, Line, Marks, Section};
 
@@ -12,15 +13,20 @@ const PERCENTILE_POINTS: usize = 64;
 const REQUESTS_MIN: u64 = 100;
 
 /// A run with its history.
-struct Course<'a> {
+pub(super) struct Course<'a> {
     /// Its scheduler; empty of a capture.
     name: &'a str,
-    history: &'a History,
+    pub history: &'a History,
 }
 
-impl Course<'_> {
+impl<'a> Course<'a> {
+    /// That of a capture.
+    pub fn of_capture(history: &'a History) -> Course<'a> {
+        Course { name: "", history }
+    }
+
     /// What stands behind the title of a chart of it alone.
-    fn under(&self) -> String {
+    pub fn under(&self) -> String {
         if self.name.is_empty() { String::new() } else { format!(" under {}", self.name) }
     }
 }
@@ -32,7 +38,7 @@ const CLASSES: [Class; 2] = [("reads", |history| &history.read), ("writes", |his
 
 /// The charts of a capture.
 pub fn of_capture(history: &History) -> Vec<Section> {
-    of_courses(&[Course { name: "", history }])
+    of_courses(&[Course::of_capture(history)])
 }
 
 /// The sections of the runs that have a history; none if none has.
@@ -57,6 +63,7 @@ fn of_courses(courses: &[Course<'_>]) -> Vec<Section> {
     vec![
         section("Response times", distributions(courses)),
         section("Over time", over_time),
+        section("Request by request", courses.iter().filter_map(close_up::chart_of).collect()),
         section("Addresses", addresses(courses)),
     ]
 }
@@ -202,17 +209,15 @@ fn owners(courses: &[Course<'_>]) -> Vec<Chart> {
     let of_course = |course: &Course<'_>| {
         let interval = course.history.interval_ns.as_ns() as f64;
         let line = |vm: &VmHistory| {
-            let point = |(at, served): (usize, &u64)| {
-                [(at as f64 + 0.5) * interval / 1e9, *served as f64 / interval * 100.0]
-            };
+            let point =
+                |(at, served): (usize, &u64)| [(at as f64 + 0.5) * interval / 1e9, *served as f64 / interval * 100.0];
             Line { name: vm.vm.clone(), points: vm.served_ns.iter().enumerate().map(point).collect() }
         };
         let lines: Vec<Line> = course.history.vms.iter().map(line).collect();
         let about = "Time in service in each interval, by VM. A device that serves several at once exceeds 100 %.";
         let axes = [seconds(), Axis::linear("time in service, %").reaching([100.0])];
-        (lines.len() > 1).then(|| {
-            chart(format!("Whom the device serves{}", course.under()), about, axes, Marks::Stacked(lines))
-        })
+        (lines.len() > 1)
+            .then(|| chart(format!("Whom the device serves{}", course.under()), about, axes, Marks::Stacked(lines)))
     };
     courses.iter().filter_map(of_course).filter(Chart::has_marks).collect()
 }

@@ -2,6 +2,7 @@
 //! the reader's dark or light screen. Names from traces cannot leave their place in it.
 
 pub mod chart;
+mod close_up;
 pub mod comparison;
 mod courses;
 pub mod heat;
@@ -12,8 +13,8 @@ mod spans;
 use askama::Template;
 use traces::printable::printable;
 
-pub use courses::of_capture;
 pub use chart::{Axis, Chart, Line, Marks};
+pub use courses::of_capture;
 pub use heat::Heat;
 pub use ranges::{Ranged, Ranges, RangesRow};
 pub use spans::Spans;
@@ -84,6 +85,13 @@ pub struct Cell {
     pub share: Option<f64>,
     /// Whether it is a number, which stands at the right.
     pub is_number: bool,
+}
+
+impl Table {
+    /// Whether a column holds numbers, which stand at the right.
+    fn is_number(&self, column: &usize) -> bool {
+        self.rows.iter().any(|row| row.get(*column).is_some_and(|cell| cell.is_number))
+    }
 }
 
 impl Cell {

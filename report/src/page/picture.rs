@@ -120,7 +120,8 @@ fn names<B: Canvas>(area: &DrawingArea<B, Shift>, y: &Axis, panel: Panel, text: 
         let across = vec![(panel.left, top), (panel.right, top)];
         area.draw(&PathElement::new(across, BLACK.mix(0.15).stroke_width(1))).map_err(failed)?;
         let (name, size) = fitted(name, text, (panel.right - panel.left).max(0) as u32);
-        area.draw(&Text::new(name, (panel.left + text as i32 / 3, top + text as i32 / 4), (FAMILY, size))).map_err(failed)?;
+        area.draw(&Text::new(name, (panel.left + text as i32 / 3, top + text as i32 / 4), (FAMILY, size)))
+            .map_err(failed)?;
     }
     Ok(())
 }

@@ -27,6 +27,7 @@ fn history(columns: usize) -> History {
         vm: vm.to_owned(),
         requests: vec![1; columns],
         bytes: vec![4096; columns],
+        served_ns: vec![1_000_000; columns],
         reads: grid.clone(),
         writes: Grid::default(),
     };
@@ -38,6 +39,7 @@ fn history(columns: usize) -> History {
         write: ClassHistory::default(),
         vms: vec![vm("web"), vm(HOSTILE)],
         seeks: vec![5, 0, 7],
+        close_up: results::history::CloseUp::default(),
     }
 }
 

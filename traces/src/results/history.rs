@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-use crate::units::Nanos;
+use crate::units::{Lba, Nanos, Sectors};
 
 /// The most intervals of a history, and the most rows of a grid.
 pub const STEPS_MAX: usize = 256;
@@ -30,6 +30,37 @@ pub struct History {
     /// Device requests by the distance that the head moved: none, then by powers of two. Element `n` counts 2^(n-1)
     /// sectors to less than 2^n.
     pub seeks: Vec<u64>,
+    /// A short part, request by request.
+    #[serde(default)]
+    pub close_up: CloseUp,
+}
+
+/// At most a second of a run, and at most some hundred requests that the device served in it.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct CloseUp {
+    /// When it begins, from the first arrival on.
+    pub begin_ns: Nanos,
+    /// The requests, in the order in which the device began to serve them.
+    pub requests: Vec<ShownRequest>,
+}
+
+/// A request of the device. Times are from the first arrival on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownRequest {
+    /// The number of its VM in [`History::vms`].
+    pub vm: usize,
+    /// Whether it is a write.
+    pub is_write: bool,
+    /// Its first sector.
+    pub lba: Lba,
+    /// Its length.
+    pub sectors: Sectors,
+    /// When it arrived; in a trace, when it was issued to the device.
+    pub arrived_ns: Nanos,
+    /// When the device began to serve it.
+    pub started_ns: Nanos,
+    /// When the device completed it.
+    pub finished_ns: Nanos,
 }
 
 /// Reads or writes over time.
