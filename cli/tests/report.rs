@@ -73,14 +73,22 @@ fn a_replay_on_a_device_names_it_and_says_whether_it_is_faithful() {
     assert!(!page.contains("a model of"), "{page}");
 }
 
-/// Decisions of a device of one process.
+/// Reads at 500, 900, 100 and 600 wait while 400 is served; they are taken upwards.
 const DECISIONS: &str = " fio-1 [000] ..... 10.000000: block_rq_insert: 7,0 R 4096 () 400 + 8 be,0,4 [fio]
  fio-1 [000] ..... 10.000001: block_rq_issue: 7,0 R 4096 () 400 + 8 be,0,4 [fio]
  fio-1 [000] ..... 10.000002: block_rq_insert: 7,0 R 4096 () 500 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.000003: block_rq_insert: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.000003: block_rq_insert: 7,0 R 4096 () 900 + 8 be,0,4 [fio]
+ fio-2 [000] ..... 10.000004: block_rq_insert: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.000005: block_rq_insert: 7,0 R 4096 () 600 + 8 be,0,4 [fio]
  fio-1 [000] ..... 10.001000: block_rq_complete: 7,0 R () 400 + 8 be,0,4 [0]
- fio-1 [000] ..... 10.001001: block_rq_issue: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.002000: block_rq_complete: 7,0 R () 100 + 8 be,0,4 [0]
+ fio-1 [000] ..... 10.001001: block_rq_issue: 7,0 R 4096 () 500 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.002000: block_rq_complete: 7,0 R () 500 + 8 be,0,4 [0]
+ fio-1 [000] ..... 10.002001: block_rq_issue: 7,0 R 4096 () 600 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.003000: block_rq_complete: 7,0 R () 600 + 8 be,0,4 [0]
+ fio-1 [000] ..... 10.003001: block_rq_issue: 7,0 R 4096 () 900 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.004000: block_rq_complete: 7,0 R () 900 + 8 be,0,4 [0]
+ fio-1 [000] ..... 10.004001: block_rq_issue: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
+ fio-1 [000] ..... 10.005000: block_rq_complete: 7,0 R () 100 + 8 be,0,4 [0]
 ";
 
 const PLAN: &str = "predictor = \"casale\"\nend = \"5s\"\n[[lun]]\nname = \"one\"\ndrive = \"cheetah-15k4\"\n\
@@ -96,7 +104,7 @@ fn every_kind_of_result_has_a_report_at_once_or_later() {
     };
     let decisions = write("decisions.txt", DECISIONS);
     let times = write("times.trace", "R Hit 1000 8 4000.0 9000.0\nW Hit 9000000 16 7000.0 16000.0\n");
-    let plan = write("plan.toml", &PLAN.replace("CAPTURE", &mail));
+    let plan = write("plan.toml", &PLAN.replace("CAPTURE", fs::canonicalize(&mail).unwrap().to_str().unwrap()));
     let disk = scratch.str("disk");
     let reads = scratch.trace("reads.csv", (0..50).map(|number| (number * 100, "read", number * 16, 8, 300)));
     // Of each the command, and words of its report.
@@ -120,12 +128,9 @@ fn every_kind_of_result_has_a_report_at_once_or_later() {
         ),
         (
             &["validate", "decisions", &decisions, "--scheduler", "fifo"],
-            &["Differing decisions (1 of 1)", "Of 1 differing"],
+            &["Differing decisions (", " differing decisions, "],
         ),
-        (
-            &["validate", "decisions", &decisions, "--scheduler", "fifo", "--free"],
-            &["running freely", "had not completed"],
-        ),
+        (&["validate", "decisions", &decisions, "--scheduler", "fifo", "--free"], &["running freely", "model/kernel"]),
         (&["validate", "drive", "cheetah-15k5", &times], &["cheetah-15k5 beside measured times", "half a turn off"]),
         (&["validate", "scheduler", "fifo", "--sequences", "20"], &["fifo keeps all ", "CPU time of a decision"]),
         (&["replay", &reads, "--device", &disk, "--pacing", "asap=4"], &["served 50 reads in ", "as soon as possible"]),
