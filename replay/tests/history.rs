@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 
 use iocast_replay::{HistoryRecorder, Observer, Served};
 use proptest::prelude::*;
+use traces::record::{Observed, Record};
 use traces::results::history::{Grid, History, STEPS_MAX, response_number};
+use traces::statistics::Timeline;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp, VmId};
 
 /// An arrival, and how long it takes.
@@ -166,4 +168,73 @@ fn what_an_arrival_finds_and_seeks_are_counted_by_class() {
     let history = recorder.finish(&[]);
     assert_eq!((history.read.found, history.write.found), (vec![1, 1, 1], vec![1]));
     assert_eq!(history.seeks, [1, 1, 0, 1, 1]);
+}
+
+/// Served one after another, in the order of arrival: when each begins and ends. The response time of an arrival is
+/// taken for its service time.
+fn one_by_one(arrivals: &[Arrival]) -> Vec<(Timestamp, Timestamp)> {
+    let mut free = Timestamp::ZERO;
+    let served = |arrival: &Arrival| {
+        let start = arrival.request.arrival.max(free);
+        free = start + arrival.response;
+        (start, free)
+    };
+    arrivals.iter().map(served).collect()
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(100))]
+    #[test]
+    fn a_trace_of_a_replay_has_the_history_of_the_replay(arrivals in arrivals()) {
+        let times = one_by_one(&arrivals);
+        let mut replayed = HistoryRecorder::default();
+        // At one time: completions, arrivals, dispatches.
+        let mut steps: Vec<(Timestamp, u8, usize)> = Vec::new();
+        for (index, (start, end)) in times.iter().enumerate() {
+            steps.extend([(*end, 0, index), (arrivals[index].request.arrival, 1, index), (*start, 2, index)]);
+        }
+        steps.sort();
+        let mut head = None;
+        for (now, step, index) in steps {
+            let (id, request) = (RequestId(index as u32), arrivals[index].request);
+            match step {
+                0 => replayed.completed(now, id, &request),
+                1 => replayed.arrived(now, id, &request),
+                _ => {
+                    let seek = head.map_or(Sectors::ZERO, |head| request.lba.distance(head));
+                    head = Some(request.lba + request.sectors());
+                    let (issued, started, finished) = (now, now, times[index].1);
+                    replayed.served(&Served { id, request, dispatched: now, issued, started, finished, seek, hit: false });
+                }
+            }
+        }
+        let mut traced = HistoryRecorder::default();
+        let mut timeline = Timeline::default();
+        for (arrival, (_, end)) in arrivals.iter().zip(&times) {
+            let observed = Observed { issued: Some(arrival.request.arrival), completed: Some(*end), ..Observed::default() };
+            timeline.record(&Record { request: arrival.request, observed }, &mut traced);
+        }
+        prop_assert_eq!(timeline.finish(&mut traced), 0);
+        let names: Vec<String> = (0..40).map(|vm| format!("vm{vm}")).collect();
+        let (mut replayed, mut traced) = (replayed.finish(&names), traced.finish(&names));
+        // A trace does not tell where the head was at first, nor in a close-up when a request arrived.
+        let first = replayed.seeks.first().copied().unwrap_or(0);
+        prop_assert!(first >= 1);
+        replayed.seeks[0] -= 1;
+        while replayed.seeks.last() == Some(&0) {
+            replayed.seeks.pop();
+        }
+        for shown in replayed.close_up.requests.iter_mut().chain(&mut traced.close_up.requests) {
+            shown.arrived_ns = shown.started_ns;
+        }
+        prop_assert_eq!(&replayed, &traced);
+        // The device is never idle while it serves, and all of its time is some VM's.
+        let served: u64 = traced.vms.iter().flat_map(|vm| &vm.served_ns).sum();
+        prop_assert_eq!(served, arrivals.iter().map(|arrival| arrival.response.as_ns()).sum::<u64>());
+        let interval = traced.interval_ns.as_ns();
+        for column in 0..traced.outstanding_mean.len() {
+            let busy: u64 = traced.vms.iter().map(|vm| vm.served_ns[column]).sum();
+            prop_assert!(busy <= interval);
+        }
+    }
 }
