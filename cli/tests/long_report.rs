@@ -5,6 +5,7 @@ mod browser;
 mod program;
 
 use browser::{opened, report};
+use program::{sample, stdout};
 
 /// What a reader would do to the first chart: point at it, hide a line, zoom with keys and back.
 const USE: &str = r#"
@@ -67,4 +68,50 @@ fn a_report_can_be_read_without_scripts() {
                  .filter((svg) => svg.getBoundingClientRect().height > 100).length)";
     let (charts, _) = opened(folder.path(), &quiet, 800, &[count]);
     assert!(charts.as_u64().unwrap() > 15, "{charts}");
+}
+
+/// Hides the first kind of dots, and looks at what it points to.
+const DOTS: &str = r#"
+const figure = [...document.querySelectorAll("figure")].find((figure) => figure.querySelector(".plot .span"));
+let hidden = 0;
+let rows = 0;
+if (figure) {
+  figure.querySelector(".legend button").click();
+  hidden = figure.querySelectorAll(".plot .span.hidden").length;
+  rows = figure.querySelectorAll("text.row").length;
+}
+const root = document.documentElement;
+root.dataset.found = JSON.stringify({
+  hidden, rows,
+  resources: performance.getEntriesByType("resource").length,
+  wide: root.scrollWidth - root.clientWidth,
+  pictures: [...document.querySelectorAll(".picture svg")].filter((svg) => svg.getBoundingClientRect().height > 100).length,
+});
+"#;
+
+#[test]
+fn reports_of_captures_forecasts_and_papers_open_without_errors() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("report.html").to_str().unwrap().to_owned();
+    let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
+    // Of each the least number of hidden paths, of named rows, and of pictures that were drawn elsewhere.
+    let cases: [(&[&str], [u64; 3]); 3] = [
+        (&["stat", &mail], [1, 0, 0]),
+        (&["predict", &mail, &web, "--predictors", "twin"], [1, 4, 0]),
+        (&["reproduce", "geist2010", "--seeds", "1", "--alternatives", "off"], [0, 0, 4]),
+    ];
+    for (command, least) in cases {
+        stdout(&[command, &["--report", &path, "--force"][..]].concat());
+        let page = std::fs::read_to_string(&path).unwrap();
+        assert!(page.len() < 3_000_000, "{command:?}: {}", page.len());
+        for width in [390, 1440] {
+            let (found, said) = opened(folder.path(), &page, width, &[DOTS]);
+            let console: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
+            assert!(console.is_empty(), "{command:?}: {console:?}");
+            assert_eq!((&found["resources"], &found["wide"]), (&0.into(), &0.into()), "{command:?}, {width}: {found}");
+            for (key, least) in ["hidden", "rows", "pictures"].into_iter().zip(least) {
+                assert!(found[key].as_u64().unwrap() >= least, "{command:?}: {key}: {found}");
+            }
+        }
+    }
 }

@@ -69,7 +69,7 @@ const EXAMPLES: &[Examples] = &[
         &["stat"],
         [
             ("Times between stages, queues, seeks, sizes", "iocast stat web.parquet"),
-            ("One row per second as Parquet", "iocast stat web.parquet --series web-by-second.parquet"),
+            ("A report with pictures, to look at and to pass on", "iocast stat web.parquet --report web.html"),
             ("A capture of blktrace, named by its stem, for a program", "iocast stat web --output-format json"),
         ],
     ),
