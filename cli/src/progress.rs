@@ -1,12 +1,13 @@
 //! Progress and remaining time on standard error, only where that is a terminal.
 
-use std::io::{IsTerminal, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
+
+use crate::quiet;
 
 const BYTES: &str = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}{left}";
 const COUNTED: &str = "{msg} {bar:20} {pos}/{len}{left}";
@@ -70,7 +71,7 @@ impl Progress {
     fn drawn(what: &'static str, total: Option<u64>, readers: usize, template: &'static str) -> Progress {
         let counters: Vec<Arc<AtomicU64>> = (0..readers).map(|_| Arc::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
-        let painter = stderr().is_terminal().then(|| {
+        let painter = quiet::shows_progress().then(|| {
             let (counters, stop) = (counters.clone(), Arc::clone(&stop));
             thread::spawn(move || {
                 let style =

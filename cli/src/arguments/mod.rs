@@ -71,6 +71,9 @@ pub use workloads::Workloads;
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+    /// Show no progress and no notes on standard error, only warnings and errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
 }
 
 impl Cli {
