@@ -16,9 +16,9 @@ fn every_kind_of_part_has_its_page() {
     for kind in KINDS {
         check(&root().join(format!("docs/reference/{kind}.md")), REMEDY);
     }
-    let help = program::stdout(&["help", "list"]);
+    let help = program::stdout(&["help", "list"]).split_whitespace().collect::<Vec<_>>().join(" ");
     let (_, kinds) = help.split_once("[possible values: ").unwrap();
-    let mut kinds: Vec<&str> = kinds.split_once(']').unwrap().0.split(", ").map(str::trim).collect();
+    let mut kinds: Vec<&str> = kinds.split_once(']').unwrap().0.split(", ").collect();
     kinds.retain(|kind| *kind != "workloads");
     kinds.sort_unstable();
     let mut pages = KINDS;

@@ -7,6 +7,8 @@ mod compare;
 mod convert;
 mod diff;
 mod doctor;
+#[cfg(test)]
+mod documented;
 mod examples;
 mod kernel_scheduler;
 mod list;

@@ -77,7 +77,8 @@ fn rows(models: &str) -> Result<Vec<&'static ModelFit>> {
         let row = FITS.iter().find(|row| row.name == name);
         row.ok_or_else(|| {
             let hint = did_you_mean(name, names.iter().copied());
-            UsageError(format!("`{name}` is no model that can be fitted; choose among {}{hint}", names.join(", "))).into()
+            UsageError(format!("`{name}` is no model that can be fitted; choose among {}{hint}", names.join(", ")))
+                .into()
         })
     };
     let mut rows: Vec<&'static ModelFit> = models.split(',').map(find).collect::<Result<_>>()?;

@@ -35,6 +35,8 @@ pub fn run(arguments: &Place) -> Result<()> {
     let plan = Plan::read(&arguments.plan)?;
     let files = PictureFiles::planned(&arguments.picture)?;
     let groups = groups(&plan)?;
+    let progress = Progress::groups("searching");
+    let groups = groups.counted(progress.counter(0));
     // The last VM on a drive may end where no other could begin.
     let drive_capacity = |lun: &Lun| lun.storage.as_ref().map(|storage| vms::aligned(storage.capacity));
     let each = |lun: usize, members: &[usize]| groups.forecast(lun, members);
@@ -58,6 +60,7 @@ pub fn run(arguments: &Place) -> Result<()> {
         },
         false => found,
     };
+    drop(progress);
     let placement = tell(&plan, &groups, [&search, &exact], &placed)?;
     let mut written = Vec::new();
     if let Some(files) = files {

@@ -91,7 +91,13 @@ pub fn check_blocks(path: &Path, blocks: Vec<(String, Block)>, behind: &str, rem
 
 /// The standard output of `iocast` at the project's root. Help stands in a fence, because it is no Markdown.
 pub fn printed(arguments: &[String]) -> String {
-    let output = Command::cargo_bin("iocast").unwrap().args(arguments).current_dir(root()).env("COLUMNS", "100").output().unwrap();
+    let output = Command::cargo_bin("iocast")
+        .unwrap()
+        .args(arguments)
+        .current_dir(root())
+        .env("COLUMNS", "100")
+        .output()
+        .unwrap();
     assert!(output.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
     if arguments[0] == "help" { format!("```text\n{}\n```\n", text.trim_end()) } else { text }

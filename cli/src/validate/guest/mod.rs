@@ -56,7 +56,9 @@ fn schedulers(given: Option<&[String]>) -> Result<Vec<String>> {
         let (known, hint) = (KERNEL_SCHEDULERS.join(", "), did_you_mean(name, KERNEL_SCHEDULERS.into_iter()));
         ensure!(
             KERNEL_SCHEDULERS.contains(&name.as_str()),
-            UsageError(format!("--schedulers: `{name}` is no scheduler of the guests' kernel, which has {known}{hint}"))
+            UsageError(format!(
+                "--schedulers: `{name}` is no scheduler of the guests' kernel, which has {known}{hint}"
+            ))
         );
         ensure!(!given[..index].contains(name), UsageError(format!("--schedulers names {name} twice")));
     }
