@@ -30,7 +30,7 @@ fn unknown_names_end_with_code_2_and_similar_names() {
         (&["replay", &mail, "--device", "x", "--engine", "fioo"], "arguments for it after `=`; did you mean fio?"),
         (&["replay", &mail, "--device", "x", "--throttle", "cheetah-15k4", "--k", "fnd"], "did you mean find?"),
         (&["diff", "a", "b", "--threshold", "ay"], "-5% (downwards) or any; did you mean any?"),
-        (&["calibrate", &mail, "--models", "liner"], "empirical; did you mean linear?"),
+        (&["calibrate", &mail, "--models", "liner"], "flash; did you mean linear?"),
         (&["validate", "guest", "plan.toml", "--schedulers", "none,kybr"], "kyber; did you mean kyber?"),
         (&["compare", &mail, &mail], "two VMs are named `mail`"),
         (&["compare", "-"], "`iocast convert - trace.parquet` stores it first"),
