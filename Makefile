@@ -1,5 +1,5 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
-.PHONY: demo install uninstall test test-full test-kernel kernel-trees test-shared package tools lint unit live doc scenarios \
+.PHONY: demo install uninstall book reference test test-full test-kernel kernel-trees test-shared package tools lint unit live doc scenarios \
   example peers fuzz bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64 browser accessibility semver
 
 # The main job on shipped samples, and its report. Needs a Rust toolchain and nothing else.
@@ -37,13 +37,33 @@ uninstall:
 	rm -f $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)
 	rm -rf $(DOC)
 
+# The documentation as a book: target/book/index.html. A link that leaves docs/ leads to the repository.
+BOOK := target/book
+MDBOOK_VERSION := 0.5.2
+MDBOOK := target/mdbook-$(MDBOOK_VERSION)/bin/mdbook
+OUTSIDE := $(shell sed -n 's/^repository = "\(.*\)"/\1/p' Cargo.toml)/blob/HEAD/
+book: $(MDBOOK)
+	rm -rf $(BOOK)
+	$(MDBOOK) build docs
+	sed -i -e 's,href="\.\./,href="$(OUTSIDE),g' $(BOOK)/*.html
+	sed -i -e 's,href="\.\./\.\./,href="$(OUTSIDE),g' $(BOOK)/*/*.html
+	sed -i -e 's,\(href="$(OUTSIDE)[^"#]*\)\.html,\1.md,g' $(BOOK)/*.html $(BOOK)/*/*.html
+
+$(MDBOOK):
+	cargo install mdbook --version $(MDBOOK_VERSION) --locked --no-default-features --features search \
+	  --root $(abspath target/mdbook-$(MDBOOK_VERSION))
+
+# The pages of docs/reference, which the program writes. Tests compare them.
+reference:
+	IOCAST_UPDATE_DOCS=1 $(TEST) --test reference --test programs -- page the_documentation_has
+
 # Everything in a quarter of an hour on two cores. Installs the Debian packages it needs.
 test: tools lint unit live doc scenarios example
 
 # The tests that take minutes each, in an optimised build. A short test of the same rule is in `make test`. Those of
 # AS_ROOT install the program into an empty folder and run every subcommand once, and boot the lab's VMs.
 AS_ROOT := cargo test --profile long --workspace --test installed --test lab --test ublk
-test-full: tools browser kernel-trees
+test-full: tools browser kernel-trees book
 	cargo test --profile long --workspace --test 'long_*' --test papers
 	$(AS_ROOT) --no-run
 	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing

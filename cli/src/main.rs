@@ -9,6 +9,15 @@ macro_rules! eprintln {
     }};
 }
 
+/// Prints a note on standard error as `eprintln!` does: what is neither a warning nor an error. With `--quiet` nothing.
+macro_rules! note {
+    ($($text:tt)*) => {
+        if !$crate::quiet::is_set() {
+            eprintln!($($text)*);
+        }
+    };
+}
+
 mod arguments;
 mod bench;
 mod calibrate;
@@ -30,6 +39,7 @@ mod picture;
 mod place;
 mod predict;
 mod progress;
+mod quiet;
 mod replay;
 mod report;
 mod reproduce;
@@ -50,6 +60,7 @@ use crate::arguments::{Cli, Command};
 
 fn main() -> ExitCode {
     let cli = Cli::parse_arguments();
+    quiet::set(cli.quiet);
     error::exit_code(match cli.command {
         Command::Bench(arguments) => bench::run(&arguments),
         Command::Calibrate(arguments) => calibrate::run(&arguments),

@@ -125,18 +125,20 @@ impl Table {
     }
 }
 
-/// The width of the terminal in columns; `None` if standard output is no terminal, or one that does not know its width,
-/// as a serial line.
+/// The width of the terminal in columns. Where standard output is no terminal, or one that does not know its width (a
+/// serial line), it is the width that the environment variable COLUMNS states; `None` if it states none.
 pub fn terminal_width() -> Option<u16> {
-    TextTable::new().width().filter(|&width| width > 0)
+    let stated = || std::env::var("COLUMNS").ok()?.parse().ok();
+    let known = |width: &u16| *width > 0;
+    TextTable::new().width().filter(known).or_else(|| stated().filter(known))
 }
 
-/// The width of text that is printed: the terminal's, or [`PIPE_WIDTH`] where there is none.
+/// The width of text that is printed: that of [`terminal_width`], or [`PIPE_WIDTH`] where it is not known.
 pub fn width() -> usize {
     terminal_width().map_or(PIPE_WIDTH, usize::from)
 }
 
-/// The width of text in columns if standard output is no terminal.
+/// The width of text in columns if nothing states another.
 const PIPE_WIDTH: usize = 120;
 
 /// `text` in lines of at most `width` columns, broken between words; a longer word has a line of its own.

@@ -1,6 +1,5 @@
 //! Progress and remaining time on standard error, only where that is a terminal.
 
-use std::io::{IsTerminal, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
@@ -8,20 +7,27 @@ use std::time::Duration;
 
 use indicatif::{HumanDuration, ProgressBar, ProgressState, ProgressStyle};
 
+use crate::quiet;
+
 const BYTES: &str = "{msg} {bar:30} {bytes}/{total_bytes} {bytes_per_sec}{left}";
 const COUNTED: &str = "{msg} {bar:20} {pos}/{len}{left}";
-const SIMULATED: &str = "{msg} {bar:30} {percent} % of the time simulated,{left}";
+const SIMULATED: &str = "{msg} {bar:30} {percent} % of the time simulated{left}";
 const REQUESTS: &str = "{msg} {bar:20} {pos}/{len} requests{left}";
-const REQUESTS_SO_FAR: &str = "{msg} {spinner} {pos} requests";
+const REQUESTS_SO_FAR: &str = "{msg} {spinner} {pos} requests{left}";
 const EVENTS: &str = "{msg} {spinner} {pos} of at most {len} events, until precise";
-const PROBES: &str = "{msg} {spinner} {pos} probes";
+const PROBES: &str = "{msg} {spinner} {pos} probes{left}";
+const GROUPS: &str = "{msg} {spinner} {pos} groups of VMs tried{left}";
 
-/// Writes the remaining time, once it can be estimated and is at least a second.
+/// Writes the remaining time, once it can be estimated and is at least a second. Before that, and where the total is
+/// unknown, it writes the time so far.
 fn left(state: &ProgressState, out: &mut dyn std::fmt::Write) {
-    if state.pos() > 0 && state.eta() >= Duration::from_secs(1) {
-        // A bar that cannot be drawn is not worth an error.
-        let _ = write!(out, ", {} left", HumanDuration(state.eta()));
-    }
+    let second = Duration::from_secs(1);
+    // A bar that cannot be drawn is not worth an error.
+    let _ = match (state.pos(), state.len()) {
+        (1.., Some(_)) if state.eta() >= second => write!(out, ", {} left", HumanDuration(state.eta())),
+        (0, _) | (_, None) if state.elapsed() >= second => write!(out, ", {} so far", HumanDuration(state.elapsed())),
+        _ => Ok(()),
+    };
 }
 
 /// A progress bar that shows the sum of several counters.
@@ -67,10 +73,15 @@ impl Progress {
         Progress::drawn(what, None, 1, PROBES)
     }
 
+    /// A count of groups of VMs, whose total is unknown.
+    pub fn groups(what: &'static str) -> Progress {
+        Progress::drawn(what, None, 1, GROUPS)
+    }
+
     fn drawn(what: &'static str, total: Option<u64>, readers: usize, template: &'static str) -> Progress {
         let counters: Vec<Arc<AtomicU64>> = (0..readers).map(|_| Arc::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));
-        let painter = stderr().is_terminal().then(|| {
+        let painter = quiet::shows_progress().then(|| {
             let (counters, stop) = (counters.clone(), Arc::clone(&stop));
             thread::spawn(move || {
                 let style =

@@ -19,7 +19,19 @@ fn unknown_names_end_with_code_2_and_similar_names() {
         (&["compare", &mail, "--drive", "cheetah"], "unknown drive `cheetah`; did you mean cheetah-"),
         (&["compare", &mail, "--drive", "tape"], "unknown drive `tape`; `iocast list drives` names them all"),
         (&["compare", &mail, "--schedulers", "deadline:fifo_batch=x"], "deadline:fifo_batch=`x` is not a whole number"),
-        (&["compare", &mail, "--pacing", "fast"], "expected recorded, scaled=F, asap, asap=N or closed"),
+        (&["compare", &mail, "--pacing", "fast"], "expected recorded, scaled=F, asap, asap=N or closed\n"),
+        (&["compare", &mail, "--pacing", "close"], "asap=N or closed; did you mean closed?"),
+        (&["compare", &mail, "--pacing", "scale=2"], "did you mean scaled=F?"),
+        (&["compare", &mail, "--map", "remapp"], "a similar value exists: 'remap'"),
+        (&["compare", &mail, "--layer", "wir"], "hypervisor, wire; did you mean wire?"),
+        (&["compare", &mail, "--time-unit", "uss"], "did you mean us"),
+        (&["compare", &mail, "--address-unit", "sector"], "did you mean sectors?"),
+        (&["compare", &mail, "--stack", "xen-cfq", "--in", "gest"], "did you mean guest?"),
+        (&["replay", &mail, "--device", "x", "--engine", "fioo"], "arguments for it after `=`; did you mean fio?"),
+        (&["replay", &mail, "--device", "x", "--throttle", "cheetah-15k4", "--k", "fnd"], "did you mean find?"),
+        (&["diff", "a", "b", "--threshold", "ay"], "-5% (downwards) or any; did you mean any?"),
+        (&["calibrate", &mail, "--models", "liner"], "flash; did you mean linear?"),
+        (&["validate", "guest", "plan.toml", "--schedulers", "none,kybr"], "kyber; did you mean kyber?"),
         (&["compare", &mail, &mail], "two VMs are named `mail`"),
         (&["compare", "-"], "`iocast convert - trace.parquet` stores it first"),
     ] {
@@ -96,6 +108,85 @@ fn tables_in_a_pipe_are_at_most_120_columns_wide() {
         let widest = text.lines().map(|line| line.chars().count()).max().unwrap();
         assert!(widest <= 120, "list {what}: {widest}");
     }
+}
+
+#[test]
+fn columns_states_the_width_where_there_is_no_terminal() {
+    let widest = |columns: &str| {
+        let text = iocast().env("COLUMNS", columns).args(["list", "schedulers"]).output().unwrap().stdout;
+        String::from_utf8(text).unwrap().lines().map(|line| line.chars().count()).max().unwrap()
+    };
+    assert!((50..=60).contains(&widest("60")), "{}", widest("60"));
+    assert!((150..=200).contains(&widest("200")), "{}", widest("200"));
+    for no_width in ["0", "", "wide", "-80", "70000"] {
+        assert!((100..=120).contains(&widest(no_width)), "{no_width}: {}", widest(no_width));
+    }
+}
+
+#[test]
+fn drives_have_a_line_each() {
+    let text = stdout(&["list", "drives"]);
+    let names = json(&["list", "drives"]);
+    for entry in names.as_array().unwrap() {
+        let begin = format!("│ {} ", entry["name"].as_str().unwrap());
+        let lines: Vec<&str> = text.lines().skip_while(|line| !line.starts_with(&begin)).collect();
+        assert!(!lines[1].starts_with("│  "), "{begin} has a second line: {text}");
+    }
+    assert!(
+        text.contains("│ cheetah-15k4            ┆ linear     ┆ 68.4 GiB ┆ Seagate Cheetah 15K.4, 73.4 GB"),
+        "{text}"
+    );
+    assert!(!text.contains("fitted to the measurements") && text.contains("drives --details"), "{text}");
+    let details = stdout(&["list", "drives", "--details", "--output-format", "markdown"]);
+    assert!(details.contains("fitted to the measurements") && details.contains("raid:level=5"), "{details}");
+    let rules = stdout(&["list", "schedulers", "--details"]);
+    assert!(rules.contains("│ cats          ┆ predicted hit"), "{rules}");
+    let (code, message) = failure(&["list", "stacks", "--details"]);
+    assert!(code == 2 && message.contains("no effect on stacks"), "{message}");
+}
+
+#[test]
+fn quiet_leaves_warnings_and_errors_only() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("mail.csv");
+    let said = |more: &[&str]| {
+        let mut command = iocast();
+        command.args(["convert", &sample("mail.parquet")]).arg(&output).args(["--force", "--limit", "9"]).args(more);
+        String::from_utf8(command.assert().success().get_output().stderr.clone()).unwrap()
+    };
+    assert!(said(&[]).contains("9 requests as csv"));
+    assert_eq!(said(&["--quiet"]), "");
+    assert_eq!(said(&["-q"]), "");
+    assert_eq!(
+        said(&["-q", "--start", "1h"]),
+        "iocast: warning: no request lies in the window of --start, --end and --limit\n"
+    );
+    assert!(failure(&["-q", "stat", "nowhere"]).1.contains("nowhere"));
+}
+
+/// What a command line prints, with standard output and standard error on a terminal.
+fn on_terminal(line: &str, environment: &[(&str, &str)]) -> String {
+    let mut command = std::process::Command::new("script");
+    let program = assert_cmd::cargo::cargo_bin!("iocast");
+    command.args(["--quiet", "--return", "--command", &format!("{} {line}", program.display()), "/dev/null"]);
+    command.env("TERM", "xterm").env_remove("NO_COLOR").envs(environment.iter().copied());
+    String::from_utf8(command.stdin(std::process::Stdio::null()).output().unwrap().stdout).unwrap()
+}
+
+#[test]
+fn progress_is_shown_on_a_terminal_unless_quiet() {
+    let line = "validate scheduler fifo --sequences 20";
+    assert!(on_terminal(line, &[]).contains("checking"));
+    let quiet = on_terminal(&format!("{line} -q"), &[]);
+    assert!(!quiet.contains("checking") && quiet.contains("fifo"), "{quiet}");
+}
+
+#[test]
+fn no_color_is_honoured() {
+    let escape = "\u{1b}[";
+    assert!(on_terminal("compare --pacing fast", &[]).contains(escape), "errors have colours on a terminal");
+    let plain = on_terminal("compare --pacing fast", &[("NO_COLOR", "1")]);
+    assert!(!plain.contains(escape) && plain.contains("expected recorded"), "{plain}");
 }
 
 #[test]

@@ -104,6 +104,17 @@ fn every_relative_link_leads_to_a_file_and_every_anchor_to_a_heading() {
 }
 
 #[test]
+fn the_book_has_every_page_once() {
+    let docs = root().join("docs");
+    let summary = docs.join("SUMMARY.md");
+    let mut listed: Vec<PathBuf> =
+        links(&std::fs::read_to_string(&summary).unwrap()).iter().map(|link| docs.join(link)).collect();
+    listed.sort();
+    let pages = documents().into_iter().filter(|page| page.starts_with(&docs) && *page != summary);
+    assert_eq!(listed, pages.collect::<Vec<_>>());
+}
+
+#[test]
 fn anchors_are_githubs() {
     let text = "# M/D/1, `cats` & co.\n## Figure 1, ms: ours\n```\n# no heading\n```\n## Same\n## Same\n";
     assert_eq!(anchors(text), ["md1-cats--co", "figure-1-ms-ours", "same", "same-1"].map(str::to_owned).into());

@@ -1,5 +1,6 @@
-//! Runs the commands of README.md and of the tutorial, in the order printed, in a fresh folder. A command whose comment
-//! says what it needs (root, a device, a client) is not run.
+//! Runs the commands of README.md, of the tutorial and of the how-tos, in the order printed, in a fresh folder for each
+//! page. A command whose comment says what it needs (root, a device, a client) is not run; that the argument parser
+//! accepts it is checked beside the parser (`cli/src/arguments/documented.rs`).
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::path::{Path, PathBuf};
@@ -17,16 +18,21 @@ fn root() -> &'static Path {
 fn runnable(readme: &str) -> Vec<String> {
     let mut lines = Vec::new();
     let (mut in_block, mut needs) = (false, false);
+    let mut is_continued = false;
     for line in readme.lines() {
-        if line.starts_with("```") {
+        if in_block && is_continued {
+            lines.push(line.to_owned());
+            is_continued = line.ends_with('\\');
+        } else if line.starts_with("```") {
             (in_block, needs) = (line == "```sh", false);
         } else if in_block && line.is_empty() {
             needs = false;
         } else if in_block {
             needs |= line.contains(NEEDS);
-            let is_command = ["iocast ", "cp ", "cd ", "(umask "].iter().any(|start| line.starts_with(start));
+            let is_command = ["iocast ", "cp ", "cd ", "sed ", "(umask "].iter().any(|start| line.starts_with(start));
             if is_command && !needs {
                 lines.push(line.to_owned());
+                is_continued = line.ends_with('\\');
             }
         }
     }
@@ -77,32 +83,50 @@ fn said(folder: &Path, script: &str) -> String {
     String::from_utf8(output.stdout).unwrap()
 }
 
-#[test]
-fn commands_of_the_tutorial_print_what_stands_below_them() {
-    let tutorial = std::fs::read_to_string(root().join("docs/tutorial.md")).unwrap();
+/// Runs the commands of a page. Each block of `text` is part of what the block of commands above it prints. Returns the
+/// number of such blocks.
+fn excerpts(page: &str) -> usize {
+    let text = std::fs::read_to_string(root().join(page)).unwrap();
     let folder = folder();
     let (mut output, mut shown) = (String::new(), 0);
-    let mut blocks = tutorial.split("```").skip(1).step_by(2);
-    for block in &mut blocks {
+    for block in text.split("```").skip(1).step_by(2) {
         match block.split_once('\n').unwrap() {
             ("sh", _) => output = said(folder.path(), &runnable(&format!("```{block}```")).join("\n")),
             ("text", text) => {
                 for part in text.split("…\n") {
-                    assert!(output.contains(part), "{part}\nis not in\n{output}");
+                    assert!(output.contains(part), "{page}: {part}\nis not in\n{output}");
                 }
                 shown += 1;
             }
-            (other, _) => panic!("what is a block of {other}?"),
+            (other, _) => panic!("{page}: what is a block of {other}?"),
         }
     }
+    shown
+}
+
+#[test]
+fn commands_of_the_tutorial_print_what_stands_below_them() {
+    let shown = excerpts("docs/tutorial.md");
     assert!(shown >= 7, "{shown} blocks of output");
+}
+
+#[test]
+fn commands_of_the_how_tos_print_what_stands_below_them() {
+    let entries = std::fs::read_dir(root().join("docs/how-to")).unwrap();
+    let mut pages: Vec<String> =
+        entries.map(|entry| format!("docs/how-to/{}", entry.unwrap().file_name().display())).collect();
+    pages.sort();
+    for page in &pages {
+        assert!(excerpts(page) > 0, "{page} shows no output");
+    }
+    assert!(pages.len() >= 7, "{pages:?}");
 }
 
 #[test]
 fn commands_that_need_something_say_so() {
     let lines = runnable(
-        "```sh\n# Needs root.\niocast capture x\n\niocast stat y   # reads\niocast serve z  # Needs a client.\n```\n\
-         ```text\niocast list\n```\n",
+        "```sh\n# Needs root.\niocast capture x\n\niocast stat y   # reads\niocast serve z  # Needs a client.\n\n\
+         iocast list \\\n  drives\n```\n```text\niocast list\n```\n",
     );
-    assert_eq!(lines, ["iocast stat y   # reads"]);
+    assert_eq!(lines, ["iocast stat y   # reads", "iocast list \\", "  drives"]);
 }

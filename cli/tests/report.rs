@@ -115,9 +115,9 @@ fn every_kind_of_result_has_a_report_at_once_or_later() {
         ),
         (
             &["predict", &mail, &web, "--predictors", "casale"],
-            &["Together, says casale", "web: reads", "mail with web"],
+            &["Together, says casale: mail", "web: reads", "mail with web"],
         ),
-        (&["place", &plan], &["Put mail and web to one.", "mail on one: reads", "Throughput in %", "class=\"bar\""]),
+        (&["place", &plan], &["mail and web go to one.", "mail on one: reads", "Throughput in %", "class=\"bar\""]),
         (
             &["validate", "closed", &web, "--drive", "cheetah-15k4"],
             &["web.parquet replayed closed on", "queue on arrival"],

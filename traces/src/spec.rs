@@ -320,6 +320,12 @@ pub fn nearest<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Vec<Stri
     ranked.into_iter().take(3).map(|(_, candidate)| candidate.to_owned()).collect()
 }
 
+/// The end of a message about a word that is not known: `; did you mean closed?` with the [`nearest`] of those that are.
+/// Empty if none is near.
+pub fn did_you_mean<'a>(word: &str, known: impl Iterator<Item = &'a str>) -> String {
+    hint(&nearest(word, known))
+}
+
 /// A part's tunables with all defaults filled in, each known to be well formed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Settings {

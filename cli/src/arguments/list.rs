@@ -6,11 +6,15 @@ use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct List {
-    /// Kind of parts to list, with their tunables
+    /// Kind of parts to list
     #[arg(value_enum)]
     pub what: ListWhat,
-    /// List only the part of this name; a drive with the values of its profile
+    /// List only the part of this name, with all that is known of it; a drive with the values of its profile
     pub name: Option<String>,
+    /// List all drives with the settings of their models and what each was validated against, all schedulers with their
+    /// rules
+    #[arg(long, conflicts_with = "name")]
+    pub details: bool,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,

@@ -7,6 +7,8 @@ mod compare;
 mod convert;
 mod diff;
 mod doctor;
+#[cfg(test)]
+mod documented;
 mod examples;
 mod kernel_scheduler;
 mod list;
@@ -71,6 +73,9 @@ pub use workloads::Workloads;
 pub struct Cli {
     #[command(subcommand)]
     pub command: Command,
+    /// Show no progress and no notes on standard error, only warnings and errors
+    #[arg(short, long, global = true)]
+    pub quiet: bool,
 }
 
 impl Cli {

@@ -3,6 +3,7 @@
 use clap::{Args, ValueEnum};
 use replay::sources::TimeWindow;
 use traces::quantity::{parse_bytes, parse_nanos};
+use traces::spec::did_you_mean;
 use traces::trace::{ArrivalPoint, ThinkTime, TimeUnit, UnitOverrides};
 use traces::{Layer, Nanos, Operation};
 
@@ -143,17 +144,18 @@ impl Op {
 }
 
 pub fn parse_layer(text: &str) -> Result<Layer, String> {
-    Layer::from_name(text).ok_or_else(|| {
-        let names: Vec<&str> = Layer::ALL.iter().map(|layer| layer.name()).collect();
-        format!("expected one of {}", names.join(", "))
-    })
+    let names = Layer::ALL.map(Layer::name);
+    Layer::from_name(text).ok_or_else(|| expected_one_of(&names, text))
 }
 
 fn parse_time_unit(text: &str) -> Result<TimeUnit, String> {
-    TimeUnit::ALL.into_iter().find(|unit| unit.name() == text).ok_or_else(|| {
-        let names: Vec<&str> = TimeUnit::ALL.iter().map(|unit| unit.name()).collect();
-        format!("expected one of {}", names.join(", "))
-    })
+    let names = TimeUnit::ALL.map(TimeUnit::name);
+    TimeUnit::ALL.into_iter().find(|unit| unit.name() == text).ok_or_else(|| expected_one_of(&names, text))
+}
+
+/// The message about a `word` that is none of `names`.
+fn expected_one_of(names: &[&str], word: &str) -> String {
+    format!("expected one of {}{}", names.join(", "), did_you_mean(word, names.iter().copied()))
 }
 
 /// The bytes of a unit of addresses or lengths.
@@ -164,7 +166,8 @@ fn parse_data_unit(text: &str) -> Result<u32, String> {
         size => parse_bytes(size).ok().filter(|bytes| bytes.is_power_of_two() && *bytes >= 512),
     };
     bytes.and_then(|bytes| u32::try_from(bytes).ok()).ok_or_else(|| {
-        "expected bytes, sectors, or the size of a block: a power of two of at least 512 bytes".to_owned()
+        let hint = did_you_mean(text, ["bytes", "sectors"].into_iter());
+        format!("expected bytes, sectors, or the size of a block: a power of two of at least 512 bytes{hint}")
     })
 }
 

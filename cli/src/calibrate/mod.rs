@@ -21,6 +21,7 @@ use drive_models::{Profile, build_profile};
 use report::CalibrationFigure;
 use traces::results::SCHEMA_VERSION;
 use traces::results::calibration::{Calibration, FitResult, Goodness};
+use traces::spec::did_you_mean;
 use traces::{Lba, Sectors, Timestamp};
 
 use crate::arguments::{Calibrate, CalibratePredictor};
@@ -75,7 +76,9 @@ fn rows(models: &str) -> Result<Vec<&'static ModelFit>> {
         let names: Vec<&str> = FITS.iter().map(|row| row.name).collect();
         let row = FITS.iter().find(|row| row.name == name);
         row.ok_or_else(|| {
-            UsageError(format!("`{name}` is no model that can be fitted; choose among {}", names.join(", "))).into()
+            let hint = did_you_mean(name, names.iter().copied());
+            UsageError(format!("`{name}` is no model that can be fitted; choose among {}{hint}", names.join(", ")))
+                .into()
         })
     };
     let mut rows: Vec<&'static ModelFit> = models.split(',').map(find).collect::<Result<_>>()?;
@@ -94,7 +97,7 @@ fn calibrate(
 ) -> Result<Calibration> {
     let mut target = source.open(arguments, stop)?;
     for line in &target.about {
-        eprintln!("iocast: {line}");
+        note!("iocast: {line}");
     }
     let reads = measure(arguments, source, &mut target)?;
     let measured = dependence(&reads, arguments.seed);

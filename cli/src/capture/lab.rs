@@ -1,6 +1,5 @@
 //! `iocast capture lab`: runs VMs alone and together after a plan.
 
-use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -14,6 +13,7 @@ use traces::whole_file::write_whole;
 use crate::error::{Interrupted, UsageError};
 use crate::needs::{self, Use, uses};
 use crate::output::Table;
+use crate::quiet;
 use crate::told::{Block, Told, tell};
 
 /// The file of the results in their folder.
@@ -60,7 +60,7 @@ pub fn enter(plan: &Plan, folder: &Path, resume: bool, cache: Option<&Path>, nee
     if !lab::is_entered() {
         check_host(plan, &cache, folder, needed)?;
     }
-    if stderr().is_terminal() && !GuestImage::is_built(&cache) {
+    if quiet::shows_progress() && !GuestImage::is_built(&cache) {
         eprintln!("building the image that VMs boot from Debian packages, about half a minute");
     }
     // Inside the lab's own network no packages can be downloaded.
@@ -130,7 +130,7 @@ struct Steps;
 
 impl LabProgress for Steps {
     fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration) {
-        if stderr().is_terminal() {
+        if quiet::shows_progress() {
             let minutes = left.as_secs() / 60;
             eprintln!("{step}/{steps} {what}, about {minutes} min {} s left", left.as_secs() % 60);
         }

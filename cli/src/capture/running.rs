@@ -1,6 +1,5 @@
 //! Runs a capture of block devices and reports its result, for `block` and `decisions`.
 
-use std::io::{IsTerminal as _, stderr};
 use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -13,6 +12,7 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use crate::error::Interrupted;
 use crate::output::{Table, print, print_json};
 use crate::output_format::OutputFormat;
+use crate::quiet;
 
 /// Runs the capture and shows its progress on standard error.
 pub fn run(options: &CaptureOptions) -> Result<CaptureSummary> {
@@ -23,22 +23,25 @@ pub fn run(options: &CaptureOptions) -> Result<CaptureSummary> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["capture", "supervise"]);
     let supervisor = Supervisor::start(command)?;
-    let is_terminal = stderr().is_terminal();
-    let summary = record(options, supervisor, &stop, &mut |progress| show(progress, is_terminal))?;
-    if is_terminal {
+    let on_terminal = quiet::shows_progress();
+    let summary = record(options, supervisor, &stop, &mut |progress| show(progress, on_terminal))?;
+    if on_terminal {
         eprint!("\r\x1b[K");
     }
     Ok(summary)
 }
 
-fn show(progress: &CaptureProgress, is_terminal: bool) {
-    if is_terminal {
+fn show(progress: &CaptureProgress, on_terminal: bool) {
+    if on_terminal {
         eprint!("\r\x1b[K");
     }
     for note in &progress.notes {
-        eprintln!("iocast: {note}");
+        match note.starts_with("warning: ") {
+            true => eprintln!("iocast: {note}"),
+            false => note!("iocast: {note}"),
+        }
     }
-    if is_terminal {
+    if on_terminal {
         eprint!(
             "{} {:.0} s  {} events/s  {} events  {} lost  {}  CPU {:.1} %",
             progress.backend,
@@ -55,7 +58,7 @@ fn show(progress: &CaptureProgress, is_terminal: bool) {
 /// Prints the summary on standard output, unless the trace went there, and warnings on standard error. Without a time
 /// limit an interrupt is the way to end a capture, and no failure.
 pub fn report(summary: &CaptureSummary, options: &CaptureOptions, format: OutputFormat, to_stdout: bool) -> Result<()> {
-    eprintln!("iocast: captured by backend {}", summary.backend);
+    note!("iocast: captured by backend {}", summary.backend);
     if summary.lost_events > 0 {
         eprintln!("iocast: warning: {} events were lost; {}", summary.lost_events, remedy(summary));
     }

@@ -216,7 +216,7 @@ fn describe(meta: &mut TraceMeta, arguments: &Convert, reader: &dyn TraceReader)
 /// Reports the written file, and what was lost.
 fn report(arguments: &Convert, target: &Format, meta: &TraceMeta, written: &Written, reader: &dyn TraceReader) {
     let requests = written.extent.map_or(0, |extent| extent.records);
-    eprintln!(
+    note!(
         "iocast: {} → {}: {requests} requests as {}, layer {}",
         arguments.input.display(),
         arguments.output.display(),
@@ -237,6 +237,6 @@ fn report(arguments: &Convert, target: &Format, meta: &TraceMeta, written: &Writ
         eprintln!("iocast: warning: {count} records left out: {} cannot express {what}", target.name);
     }
     for (kind, count) in &losses.unmatched {
-        eprintln!("iocast: note: {count} {kind}");
+        note!("iocast: note: {count} {kind}");
     }
 }

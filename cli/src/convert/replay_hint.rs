@@ -47,23 +47,23 @@ pub fn print(
     let devices = if meta.address_space == AddressSpace::PerVm { meta.vms.len() } else { 1 };
     let replay = Replay { file: &arguments.output, device, devices };
     let command = (replayer.command)(&replay).map_err(UsageError)?;
-    eprintln!("iocast: replay with: {command}");
+    note!("iocast: replay with: {command}");
     let needed = extent.lba_end.sector() * 512;
     match device {
         None if devices > 1 => {
-            eprintln!("iocast: note: the devices are the files vm0 to vm{} of fio's folder: link them", devices - 1);
+            note!("iocast: note: the devices are the files vm0 to vm{} of fio's folder: link them", devices - 1);
         }
-        None => eprintln!("iocast: note: {DEVICE} stands for a device or file of at least {needed} bytes"),
+        None => note!("iocast: note: {DEVICE} stands for a device or file of at least {needed} bytes"),
         Some(device) => warn_if_small(device, needed),
     }
-    eprintln!("iocast: note: {}; writes destroy the data on the device", replayer.note);
+    note!("iocast: note: {}; writes destroy the data on the device", replayer.note);
     Ok(Some(command))
 }
 
 /// Warns of a device that ends before the requests do: replay programs take that for success.
 fn warn_if_small(device: &str, needed: u64) {
     let Ok(bytes) = File::open(device).and_then(|mut file| file.seek(SeekFrom::End(0))) else {
-        eprintln!("iocast: note: {device} must have at least {needed} bytes");
+        note!("iocast: note: {device} must have at least {needed} bytes");
         return;
     };
     if bytes < needed {

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Result};
 use serde::Deserialize;
+use traces::spec::did_you_mean;
 use traces::text_file::read_text;
 
 use crate::error::UsageError;
@@ -38,7 +39,8 @@ impl FromStr for Change {
     type Err = UsageError;
 
     fn from_str(text: &str) -> Result<Change, UsageError> {
-        let wrong = || UsageError(format!("{text}: expected 5%, +5% (upwards), -5% (downwards) or any"));
+        let hint = || did_you_mean(text, ["any"].into_iter());
+        let wrong = || UsageError(format!("{text}: expected 5%, +5% (upwards), -5% (downwards) or any{}", hint()));
         if text == "any" {
             return Ok(Change::ANY);
         }

@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
 use predictors::place::{Forecasts, Task};
@@ -124,19 +126,27 @@ pub struct Groups<'a> {
     /// Whether the search uses the formula.
     pub too_many: bool,
     known: RefCell<Known>,
+    /// How many groups have been forecast.
+    tried: Arc<AtomicU64>,
 }
 
 impl<'a> Groups<'a> {
     /// # Errors
     /// The formula cannot be built.
     pub fn new(plan: &'a Plan, kind_of: Vec<usize>, kinds: Vec<Kind<'a>>, takes: Vec<Sectors>) -> Result<Groups<'a>> {
+        let tried = Arc::default();
         let formula = predictors::build(&OF_PROFILES.parse()?)?.predictor();
         let formula = formula.ok_or_else(|| UsageError(learns(OF_PROFILES)))?;
         let slow = kinds.iter().filter(|kind| !matches!(kind.method, Method::Profiles(_))).count();
         let vms = u32::try_from(plan.vms.len()).unwrap_or(u32::MAX);
         let groups = 2usize.checked_pow(vms).and_then(|groups| groups.checked_mul(slow));
         let too_many = slow > 0 && groups.is_none_or(|groups| groups > GROUPS_MAX);
-        Ok(Groups { plan, kind_of, kinds, takes, formula, too_many, known: RefCell::default() })
+        Ok(Groups { plan, kind_of, kinds, takes, formula, too_many, known: RefCell::default(), tried })
+    }
+
+    /// Counts the groups that are forecast from now on in `tried`.
+    pub fn counted(self, tried: Arc<AtomicU64>) -> Groups<'a> {
+        Groups { tried, ..self }
     }
 
     /// How the search forecasts: by formula if all LUNs have one, or if there are too many groups.
@@ -160,6 +170,7 @@ impl<'a> Groups<'a> {
         }
         let forecast = self.made(&self.kinds[self.kind_of[lun]], members);
         self.known.borrow_mut().insert(key, forecast.clone());
+        self.tried.fetch_add(1, Ordering::Relaxed);
         forecast
     }
 

@@ -36,6 +36,8 @@ pub fn run(arguments: &Place) -> Result<()> {
     let files = PictureFiles::planned(&arguments.picture)?;
     let report = arguments.report.planned(arguments.picture.force)?;
     let groups = groups(&plan)?;
+    let progress = Progress::groups("searching");
+    let groups = groups.counted(progress.counter(0));
     // The last VM on a drive may end where no other could begin.
     let drive_capacity = |lun: &Lun| lun.storage.as_ref().map(|storage| vms::aligned(storage.capacity));
     let each = |lun: usize, members: &[usize]| groups.forecast(lun, members);
@@ -59,6 +61,7 @@ pub fn run(arguments: &Place) -> Result<()> {
         },
         false => found,
     };
+    drop(progress);
     let placement = result(&plan, &groups, [&search, &exact], &placed)?;
     let mut written = Vec::new();
     if let Some(files) = files {

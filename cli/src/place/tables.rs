@@ -35,13 +35,14 @@ pub fn told(placement: &Placement) -> Told {
 fn who_goes_where(placement: &Placement) -> String {
     let of = |lun: &PlacedLun| {
         let vms: Vec<&str> = lun.vms.iter().map(|vm| vm.vm.as_str()).collect();
-        match &vms[..] {
-            [] => format!("nothing to {}", lun.lun),
-            [one] => format!("{one} to {}", lun.lun),
-            [first @ .., last] => format!("{} and {last} to {}", first.join(", "), lun.lun),
-        }
+        let said = match &vms[..] {
+            [] => return None,
+            [one] => format!("{one} goes to {}", lun.lun),
+            [first @ .., last] => format!("{} and {last} go to {}", first.join(", "), lun.lun),
+        };
+        Some(said)
     };
-    format!("Put {}.", placement.luns.iter().map(of).collect::<Vec<String>>().join("; "))
+    format!("{}.", placement.luns.iter().filter_map(of).collect::<Vec<String>>().join("; "))
 }
 
 /// The way in which groups were forecast, in words.

@@ -9,6 +9,7 @@ mod solve;
 pub mod tables;
 
 use std::path::Path;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use predictors::profile::overlap;
@@ -22,6 +23,7 @@ use traces::spec::{Spec, parse_list};
 use crate::arguments::Predict;
 use crate::error::UsageError;
 use crate::files::Files;
+use crate::progress::Progress;
 use crate::told::tell;
 use profiles::Alone;
 
@@ -48,8 +50,10 @@ pub fn run(arguments: &Predict) -> Result<()> {
     };
     predictors::check::check(&alone.profiles)?;
     let also = alone.profiles.split_off(together);
-    let mut forecasts = outcomes(&predictors, &alone);
+    let progress = Progress::jobs("forecasting", predictors.len() as u64);
+    let mut forecasts = outcomes(&predictors, &alone, &progress.counter(0));
     forecasts.extend(learned(&mut predictors, &forecasts, &known.iter().collect::<Vec<_>>()));
+    drop(progress);
     let names = alone.profiles.iter().map(|profile| profile.vm.clone()).collect();
     let predictions = Predictions {
         schema_version: SCHEMA_VERSION,
@@ -122,11 +126,14 @@ pub fn chosen(list: &str) -> Result<Vec<Chosen>> {
     Ok(chosen)
 }
 
-/// The forecasts, or the reasons for none, of the predictors that do not learn from known consolidations.
-pub fn outcomes(predictors: &[Chosen], alone: &Alone) -> Outcomes {
+/// The forecasts, or the reasons for none, of the predictors that do not learn from known consolidations. Counts each
+/// in `done`.
+pub fn outcomes(predictors: &[Chosen], alone: &Alone, done: &AtomicU64) -> Outcomes {
     let of = |(name, method): &Chosen| match method {
         Method::Predictor(predictor) => {
-            Some((name.clone(), outcome(predictor::predict(&**predictor, alone.isolated()))))
+            let outcome = outcome(predictor::predict(&**predictor, alone.isolated()));
+            done.fetch_add(1, Ordering::Relaxed);
+            Some((name.clone(), outcome))
         }
         Method::Corrector(_) => None,
     };

@@ -7,7 +7,7 @@ use drive_models::Throttle;
 use drive_models::throttle::{FoundScale, Procedure, Report, ThrottleScale, ThrottleSettings, find_k};
 use replay::live::{DeviceDrive, LiveDevice, ServiceTimes, Throttled, broken_by_throttle};
 use traces::results::live::{ThrottleFigures, ThrottleSearch, ThrottledService};
-use traces::spec::Spec;
+use traces::spec::{Spec, did_you_mean};
 
 use crate::error::UsageError;
 
@@ -40,7 +40,10 @@ impl FromStr for KRule {
             "find" => KRule::Find,
             number => KRule::Fixed(number.to_owned()),
         };
-        rule.settings().map(|_| rule.clone()).map_err(|error| UsageError(format!("{error}; or dynamic, or find")))
+        rule.settings().map(|_| rule.clone()).map_err(|error| {
+            let hint = did_you_mean(text, ["dynamic", "find"].into_iter());
+            UsageError(format!("{error}; or dynamic, or find{hint}"))
+        })
     }
 }
 

@@ -4,7 +4,6 @@ mod listen;
 mod statistics;
 pub mod tables;
 
-use std::io::{IsTerminal, stderr};
 use std::path::Path;
 use std::thread;
 use std::time::Duration;
@@ -23,6 +22,7 @@ use crate::error::UsageError;
 use crate::needs::{self, uses};
 use crate::output;
 use crate::output_format::OutputFormat;
+use crate::quiet;
 use crate::told::text;
 use listen::{Address, Listen, Opened, addresses, place};
 use statistics::{STANDARD_OUTPUT, Statistics};
@@ -170,9 +170,9 @@ fn serve(
         Urgency::Normal => urgency::Urgency::Normal,
     });
     if let Some(note) = urgency::take(asked).context("--urgency")? {
-        eprintln!("iocast: note: {note}");
+        note!("iocast: note: {note}");
     }
-    lines.iter().for_each(|line| eprintln!("iocast: serving {line}"));
+    lines.iter().for_each(|line| note!("iocast: serving {line}"));
     let served = run_server(&mut server, statistics);
     drop(addresses);
     handle.close();
@@ -185,7 +185,7 @@ fn serve(
 
 /// Runs the server. Every second the figures so far go to the statistics, and on a terminal to a line.
 fn run_server(server: &mut Server, mut statistics: Option<&mut Statistics>) -> std::io::Result<()> {
-    let spinner = stderr().is_terminal().then(ProgressBar::new_spinner);
+    let spinner = quiet::shows_progress().then(ProgressBar::new_spinner);
     if spinner.is_none() && statistics.is_none() {
         return server.run(None);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Result, ensure};
 use predictors::errors::{by_size, errors, mean, policies};
@@ -105,7 +105,9 @@ impl Isolation {
         for run in lab.results.runs.iter().filter(|run| run.group == group) {
             let together = lab.measured(vms, run.repetition, |_| group.to_owned())?;
             truths.push(Consolidation::measured(&together.profiles).forecast());
-            for (name, outcome) in outcomes(predictors, &self.repetitions[&run.repetition].of(&members)) {
+            for (name, outcome) in
+                outcomes(predictors, &self.repetitions[&run.repetition].of(&members), &AtomicU64::new(0))
+            {
                 forecasts.entry(name).or_default().push(outcome);
             }
         }

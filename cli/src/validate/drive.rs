@@ -2,6 +2,7 @@
 
 use std::io::{BufWriter, IntoInnerError, Write};
 use std::path::Path;
+use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result};
 use drive_models::calibration::Measurement;
@@ -17,6 +18,7 @@ use traces::{TraceReader, formats};
 use crate::arguments::ValidateDrive;
 use crate::error::UsageError;
 use crate::output::Table;
+use crate::progress::Progress;
 use crate::told::{Block, Told, tell};
 use crate::units::ABSENT;
 
@@ -49,11 +51,16 @@ fn read(
     let thinks = reader.meta().format == formats::OF_THINK_TIMES.name;
     let think_time = thinks.then(|| options.think_time.unwrap_or_default());
     let mut measured = Measurements::default();
+    let bytes = std::fs::metadata(&arguments.input).map_or(0, |metadata| metadata.len());
+    let progress = Progress::new("reading", bytes, 1);
+    let counter = progress.counter(0);
     while let Some(record) = reader.next()? {
+        counter.store(reader.position_bytes(), Ordering::Relaxed);
         if let Err(error) = measured.push(&record) {
             return Ok((Err(error), think_time));
         }
     }
+    drop(progress);
     for (reason, count) in &reader.losses().skipped {
         eprintln!("iocast: warning: skipped {count}: {reason}");
     }

@@ -45,7 +45,7 @@ pub fn as_captured(spec: &Spec, stem: &Path) -> Result<Spec> {
     captured.given.extend(taken);
     schedulers::build(&captured).map_err(UsageError::from_display).with_context(name)?;
     if captured != *spec {
-        eprintln!("iocast: with the settings of {}: {captured}", path.display());
+        note!("iocast: with the settings of {}: {captured}", path.display());
     }
     Ok(captured)
 }

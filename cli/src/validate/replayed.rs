@@ -1,6 +1,6 @@
 //! Forecasts compared with synthetic setups of known VMs (`validate consolidation --replayed`).
 
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::Result;
 use predictors::Consolidation;
@@ -25,7 +25,7 @@ pub fn pairs(arguments: &ValidateConsolidation, predictors: &[Chosen]) -> Result
         let alone = Alone { profiles, traces };
         for members in &groups {
             let together = campaign.together(setup, index, members)?.together;
-            let predictors = outcomes(predictors, &alone.of(members));
+            let predictors = outcomes(predictors, &alone.of(members), &AtomicU64::new(0));
             let vms = members.iter().map(|&vm| Campaign::name(index, vm)).collect();
             let policy = Some(DevicePolicy { name: setup.policy.to_owned(), sure: true });
             pairs.push(PairPrediction {

@@ -50,7 +50,7 @@ use raid::Raid;
 /// The registry's row.
 pub const MODEL: ModelRow = ModelRow {
     name: "raid",
-    summary: "RAID-0, 1, 5, 6 or 10 over drives with queues of their own, with caches in front; member=DRIVE and \
+    summary: "RAID-0, 1, 5, 6 or 10 over drives with queues of their own (with caches in front); member=DRIVE and \
               scheduler=NAME name the parts, member.X=V and scheduler.X=V their tunables",
     tunables: settings::TUNABLES,
     one_at_a_time: false,

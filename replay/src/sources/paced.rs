@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use traces::quantity::Fraction;
+use traces::spec::did_you_mean;
 
 use super::closed::BUFFERED_MAX;
 use super::{Asap, Closed, MergedTraces, Open, TraceRead};
@@ -40,7 +41,14 @@ impl FromStr for Pacing {
     type Err = PacingError;
 
     fn from_str(text: &str) -> Result<Pacing, PacingError> {
-        let unknown = || PacingError("expected recorded, scaled=F, asap, asap=N or closed".to_owned());
+        let unknown = || {
+            let (word, forms) = match text.split_once('=') {
+                Some((word, _)) => (word, &["scaled=F", "asap=N"][..]),
+                None => (text, &["recorded", "scaled=F", "asap", "closed"][..]),
+            };
+            let hint = did_you_mean(word, forms.iter().copied());
+            PacingError(format!("expected recorded, scaled=F, asap, asap=N or closed{hint}"))
+        };
         match text.split_once('=') {
             None if text == "recorded" => Ok(Pacing::Recorded),
             None if text == "closed" => Ok(Pacing::Closed),

@@ -14,7 +14,7 @@ use schedulers::Registry;
 use serde::Deserialize;
 use toml::Spanned;
 use traces::results::{Fairness, LayerFigures, StackFigures};
-use traces::spec::{Settings, Spec, SpecError, Tunable, Unit, nearest};
+use traces::spec::{Settings, Spec, SpecError, Tunable, Unit, did_you_mean, nearest};
 use traces::{DescriptionError, Request, SECTOR_BYTES, Sectors, described};
 
 use super::presets::{PRESETS, Preset};
@@ -94,7 +94,8 @@ pub enum StackError {
     #[error("{0}")]
     Name(#[from] SpecError),
     /// There is no such layer.
-    #[error("stack {stack} has no layer `{layer}`; it has {}", layers.join(", "))]
+    #[error("stack {stack} has no layer `{layer}`; it has {}{}", layers.join(", "),
+        did_you_mean(layer, layers.iter().map(String::as_str)))]
     Layer {
         /// The stack.
         stack: String,

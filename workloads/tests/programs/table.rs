@@ -1,5 +1,5 @@
-//! The tables in `docs/workloads.md` agree with the registries, and its example is accepted. `IOCAST_WRITE_TABLES=1`
-//! writes the tables.
+//! The tables in `docs/reference/workloads.md` agree with the registries; `IOCAST_UPDATE_DOCS=1` writes them. The example
+//! in `docs/workloads.md` is accepted.
 
 use std::fmt::Write;
 use std::path::PathBuf;
@@ -7,8 +7,9 @@ use std::path::PathBuf;
 use iocast_workloads::programs::description::{Description, PRESETS};
 use iocast_workloads::programs::{PROGRAMS, build};
 
-fn path() -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs/workloads.md")
+/// A page of the documentation.
+fn page(name: &str) -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../docs").join(name)
 }
 
 fn programs() -> String {
@@ -55,21 +56,22 @@ fn with(text: &str, name: &str, table: &str) -> String {
 
 #[test]
 fn the_documentation_has_every_program_tunable_and_preset() {
-    let text = std::fs::read_to_string(path()).unwrap();
+    let path = page("reference/workloads.md");
+    let text = std::fs::read_to_string(&path).unwrap();
     let expected = with(&with(&text, "programs", &programs()), "presets", &presets());
-    if std::env::var_os("IOCAST_WRITE_TABLES").is_some() {
-        std::fs::write(path(), &expected).unwrap();
+    if std::env::var("IOCAST_UPDATE_DOCS").is_ok_and(|value| value == "1") {
+        std::fs::write(path, &expected).unwrap();
         return;
     }
     assert!(
         text == expected,
-        "docs/workloads.md has other tables than the registries: set IOCAST_WRITE_TABLES=1 and run this test"
+        "docs/reference/workloads.md has other tables than the registries; `make reference` writes it anew"
     );
 }
 
 #[test]
 fn the_documented_example_is_accepted() {
-    let text = std::fs::read_to_string(path()).unwrap();
+    let text = std::fs::read_to_string(page("workloads.md")).unwrap();
     let example = text.split("```toml\n").nth(1).unwrap().split("```").next().unwrap();
     let description = Description::parse("example", example).unwrap();
     assert_eq!(description.guests.len(), 2);

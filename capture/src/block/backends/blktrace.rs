@@ -214,7 +214,7 @@ impl Backend for Blktrace {
         }
         match self.new_words() {
             Some(words) if self.read_bytes == 0 && self.raw_written().0 == 0 => return Err(failed(words)),
-            words => self.notes.extend(words.map(|words| format!("{PROGRAM}: {words}"))),
+            words => self.notes.extend(words.map(|words| format!("warning: {PROGRAM}: {words}"))),
         }
         self.records.release(complete, events);
         Ok(())
@@ -237,7 +237,7 @@ impl Backend for Blktrace {
             return Err(failed(format!("it ended with {status}{}", self.last_words())));
         }
         let words = self.new_words();
-        self.notes.extend(words.map(|words| format!("{PROGRAM}: {words}")));
+        self.notes.extend(words.map(|words| format!("warning: {PROGRAM}: {words}")));
         Ok(())
     }
 

@@ -349,7 +349,7 @@ impl<'a> Capture<'a> {
         let reading = ClockReading::take(|| self.chosen.backend.trace_now());
         if let Some(step) = self.clocks.add(reading) {
             let by = step as f64 / 1e6;
-            self.notes.push(format!("the wall clock was set by {by:.3} ms; the trace's clock was not"));
+            self.notes.push(format!("warning: the wall clock was set by {by:.3} ms; the trace's clock was not"));
         }
         if let Some(histograms) = &mut self.histograms {
             histograms.set_offset(reading.offset_ns());

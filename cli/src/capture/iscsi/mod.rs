@@ -273,7 +273,7 @@ fn by_iocast<'a>(
     if let (Some(scrubber), Some(path)) = (raw, outputs.raw) {
         let ScrubCounts { payload_bytes, kept_bytes, .. } = scrubber.finish()?;
         let zeroed = payload_bytes - kept_bytes;
-        eprintln!("iocast: {}: kept {kept_bytes} bytes of payload (headers), set {zeroed} to zero", path.display());
+        note!("iocast: {}: kept {kept_bytes} bytes of payload (headers), set {zeroed} to zero", path.display());
     }
     let figures = analysis.figures(reader.counts());
     Ok(OpenResult { meta: analysis.meta(), trace, figures, provenance: Vec::new() })

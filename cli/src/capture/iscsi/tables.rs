@@ -125,6 +125,6 @@ pub fn warn(figures: &WireCapture) {
         .iter()
         .find(|unit| unit.block_size_from == "assumed" && unit.reads + unit.writes + unit.discards > 0)
     {
-        eprintln!("iocast: note: the block size of {} is unknown; 512 bytes are assumed", unit.vm);
+        note!("iocast: note: the block size of {} is unknown; 512 bytes are assumed", unit.vm);
     }
 }

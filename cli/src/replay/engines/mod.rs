@@ -20,6 +20,7 @@ use replay::sources::Pacing;
 use traces::origin::without_folders;
 use traces::results::SCHEMA_VERSION;
 use traces::results::engines::{EngineComparison, EngineFigures};
+use traces::spec::did_you_mean;
 
 use super::{Plan, Survey};
 use crate::error::{Interrupted, UsageError};
@@ -44,8 +45,9 @@ impl FromStr for EngineArgument {
     fn from_str(text: &str) -> Result<EngineArgument, UsageError> {
         let (name, more) = text.split_once('=').unwrap_or((text, ""));
         let Some(program) = PROGRAMS.iter().find(|program| program.name == name) else {
-            let known = PROGRAMS.iter().map(|program| program.name).collect::<Vec<_>>().join(", ");
-            return Err(UsageError(format!("expected {known}, and arguments for it after `=`")));
+            let known: Vec<&str> = PROGRAMS.iter().map(|program| program.name).collect();
+            let hint = did_you_mean(name, known.iter().copied());
+            return Err(UsageError(format!("expected {}, and arguments for it after `=`{hint}", known.join(", "))));
         };
         Ok(EngineArgument { program, more: more.to_owned() })
     }

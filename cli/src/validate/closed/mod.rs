@@ -3,6 +3,8 @@
 mod measure;
 pub mod tables;
 
+use std::sync::atomic::Ordering;
+
 use anyhow::{Context, Result, bail};
 use drive_models::calibration::{FITS, FitError, FitEvidence, ReadsError, TraceReads, dependence};
 use drive_models::{BuiltDrive, Profile, build_profile};
@@ -19,6 +21,7 @@ use traces::{Operation, Sectors, StreamId, TraceReader, formats};
 
 use crate::arguments::ValidateClosed;
 use crate::error::UsageError;
+use crate::progress::Progress;
 use crate::told::tell;
 use measure::{Measured, Recorded, Replayed};
 
@@ -62,10 +65,13 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
         reader: Box::new(open(arguments)?),
         map: AddressMap::Wrap { place: Sectors::ZERO },
     };
-    let workload = MergedTraces::new(vec![trace], TimeWindow::default(), built.drive.capacity());
+    let progress = Progress::new("replaying", bytes(arguments), 1);
+    let workload = MergedTraces::new(vec![trace], TimeWindow::default(), built.drive.capacity())
+        .with_progress(progress.counter(0));
     let scheduler = set_for(scheduler, &built, &Registry::builtin());
     let stage = Stage::new(schedulers::build(&scheduler)?.scheduler, Limits { depth, ..Limits::default() });
     let ended = Engine::new(Closed::new(workload), stage, built.drive, Replayed::default()).run()?;
+    drop(progress);
     let incomplete = pass.recorded.incomplete;
     let (recorded, replayed) = (pass.recorded.measured, ended.observer.measured);
     let result = ClosedValidation {
@@ -84,6 +90,11 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
     tell(&result, &tables::told(&result), arguments.output_format, &report, Vec::new())
 }
 
+/// The size of the trace; 0 if it is not one file.
+fn bytes(arguments: &ValidateClosed) -> u64 {
+    std::fs::metadata(&arguments.input).map_or(0, |metadata| metadata.len())
+}
+
 fn open(arguments: &ValidateClosed) -> Result<OneDevice> {
     Ok(OneDevice::new(&arguments.input, formats::open(&arguments.input, &arguments.reading.options())?))
 }
@@ -95,13 +106,17 @@ fn pass(arguments: &ValidateClosed) -> Result<Pass> {
                      trace.parquet` stores it first";
         return Err(UsageError(error.to_owned()).into());
     }
+    let progress = Progress::new("reading", bytes(arguments), 1);
+    let counter = progress.counter(0);
     let mut reader = open(arguments)?;
     let mut pass = Pass { recorded: Recorded::default(), reads: TraceReads::new(arguments.seed), end: Sectors::new(1) };
     while let Some(record) = reader.next()? {
+        counter.store(reader.position_bytes(), Ordering::Relaxed);
         pass.recorded.record(&record);
         pass.reads.push(&record);
         pass.end = pass.end.max(Sectors::new(record.request.end().sector()));
     }
+    drop(progress);
     for (reason, count) in &reader.losses().skipped {
         eprintln!("iocast: warning: skipped {count}: {reason}");
     }

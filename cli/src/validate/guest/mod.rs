@@ -13,6 +13,7 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 use traces::results::SCHEMA_VERSION;
 use traces::results::guest::{GuestSimulation, GuestValidation, GuestVm};
+use traces::spec::did_you_mean;
 use traces::{Nanos, SECTOR_BYTES, Sectors, Timestamp};
 
 use self::compared::{Under, compare};
@@ -49,10 +50,12 @@ pub fn run(arguments: &ValidateGuest) -> Result<()> {
 fn schedulers(given: Option<&[String]>) -> Result<Vec<String>> {
     let Some(given) = given else { return Ok(KERNEL_SCHEDULERS.map(str::to_owned).to_vec()) };
     for (index, name) in given.iter().enumerate() {
-        let known = KERNEL_SCHEDULERS.join(", ");
+        let (known, hint) = (KERNEL_SCHEDULERS.join(", "), did_you_mean(name, KERNEL_SCHEDULERS.into_iter()));
         ensure!(
             KERNEL_SCHEDULERS.contains(&name.as_str()),
-            UsageError(format!("--schedulers: `{name}` is no scheduler of the guests' kernel, which has {known}"))
+            UsageError(format!(
+                "--schedulers: `{name}` is no scheduler of the guests' kernel, which has {known}{hint}"
+            ))
         );
         ensure!(!given[..index].contains(name), UsageError(format!("--schedulers names {name} twice")));
     }

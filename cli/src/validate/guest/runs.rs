@@ -1,6 +1,5 @@
 //! Makes the runs: a lab for the captures, and one for each scheduler, repetition by repetition.
 
-use std::io::{IsTerminal, stderr};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -13,6 +12,7 @@ use crate::arguments::ValidateGuest;
 use crate::capture::lab as labs;
 use crate::error::UsageError;
 use crate::needs::uses;
+use crate::quiet;
 
 /// About how long a run takes besides its workload.
 const RUN_OVERHEAD_ESTIMATE: Duration = Duration::from_secs(25);
@@ -134,7 +134,7 @@ impl Steps {
 
 impl LabProgress for Steps {
     fn begins(&mut self, what: &str, _step: usize, _steps: usize, _left: Duration) {
-        if !stderr().is_terminal() {
+        if !quiet::shows_progress() {
             return;
         }
         // A lab announces its disks each time; those of the captures serve all.

@@ -1,20 +1,20 @@
 //! `iocast list`: lists the rows of the registries.
 
-use anyhow::Result;
-use drive_models::{DriveDescription, MODELS, PROFILES, Profile};
+mod drives;
+mod formats;
+
+use anyhow::{Result, ensure};
 use replay::stack::{LAYER_SETTINGS, PRESETS};
 use schedulers::registry::ALIASES;
 use schedulers::{RuleInfo, SCHEDULERS};
 use serde::Serialize;
-use traces::Timestamp;
-use traces::formats::{FORMATS, IMPOSSIBLE_PERCENT_MAX};
 use traces::spec::{SpecError, Tunable, library, nearest};
 use workloads::programs;
 use workloads::programs::description;
 
 use crate::arguments::{List, ListWhat};
 use crate::error::UsageError;
-use crate::output::{Table, print, print_json, terminal_width};
+use crate::output::{Table, print, print_json};
 use crate::output_format::OutputFormat;
 
 #[derive(Default, Serialize)]
@@ -36,9 +36,12 @@ struct Listed {
     /// The guests of a description, in the order of their numbers.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     guests: Vec<ListedGuest>,
-    /// Whether it is a drive profile. Its tunables are those of its model, with values from the profile.
-    #[serde(skip)]
-    is_profile: bool,
+    /// The model of a drive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    /// The capacity of a drive, or of a model with default settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    capacity_bytes: Option<u64>,
 }
 
 #[derive(Serialize)]
@@ -67,18 +70,27 @@ struct ListedGuest {
 }
 
 pub fn run(arguments: &List) -> Result<()> {
+    let knows_details = matches!(arguments.what, ListWhat::Drives | ListWhat::Schedulers);
+    ensure!(
+        !arguments.details || knows_details,
+        UsageError(format!("--details has no effect on {}s, of which all is shown", arguments.what.kind()))
+    );
     let (title, remark, listed) = match arguments.what {
         ListWhat::Schedulers => ("Schedulers", "origin", schedulers(arguments)?),
-        ListWhat::Drives => ("Drives", "validation", drives()),
+        ListWhat::Drives => ("Drives", "validation", drives::listed()),
         ListWhat::Stacks => ("Stacks", "origin", stacks()),
         ListWhat::Predictors => ("Predictors", "origin", predictors()),
         ListWhat::Papers => ("Papers", "command", papers()),
         ListWhat::Workloads => ("Workloads: programs and descriptions", "origin", workloads()?),
-        ListWhat::Formats => return formats(arguments),
+        ListWhat::Formats => return formats::run(arguments),
     };
     let listed = chosen(listed, arguments, |entry| &entry.name)?;
     if arguments.output_format == OutputFormat::Json {
         return print_json(&listed);
+    }
+    let is_detailed = arguments.details || arguments.name.is_some();
+    if arguments.what == ListWhat::Drives && !is_detailed {
+        return print(&drives::brief(&listed, arguments.output_format));
     }
     let row = |entry: &Listed| vec![entry.name.clone(), summary(entry), entry.remark.clone()];
     let mut tables = vec![Table {
@@ -95,7 +107,7 @@ pub fn run(arguments: &List) -> Result<()> {
         };
         entry.tunables.iter().map(row).collect::<Vec<_>>()
     };
-    let with_tunables = |entry: &&Listed| arguments.name.is_some() || !entry.is_profile;
+    let with_tunables = |entry: &&Listed| arguments.name.is_some() || entry.model.is_none();
     let tunables: Vec<Vec<String>> = listed.iter().filter(with_tunables).flat_map(tunable_rows).collect();
     if arguments.what == ListWhat::Stacks {
         tables.push(layers(&listed));
@@ -106,7 +118,7 @@ pub fn run(arguments: &List) -> Result<()> {
     }
     if !tunables.is_empty() {
         tables.push(Table {
-            title: if listed.len() > 1 && listed.iter().any(|entry| entry.is_profile) {
+            title: if arguments.what == ListWhat::Drives && arguments.details {
                 "Tunables of the models with their defaults (iocast list drives NAME has the values of a profile)"
                     .to_owned()
             } else {
@@ -117,7 +129,7 @@ pub fn run(arguments: &List) -> Result<()> {
             text_columns: 3,
         });
     }
-    if arguments.what == ListWhat::Schedulers && arguments.name.is_some() {
+    if arguments.what == ListWhat::Schedulers && is_detailed {
         tables.extend(rules_of(&listed));
     }
     let rendered: Vec<String> = tables.iter().map(|table| table.render(arguments.output_format)).collect();
@@ -251,13 +263,21 @@ fn guests(listed: &[Listed]) -> Table {
 
 /// The rules of schedulers; `None` if they have one each.
 fn rules_of(listed: &[Listed]) -> Option<Table> {
-    let row = |rule: &ListedRule| vec![rule.name.to_owned(), rule.summary.to_owned()];
-    let rows: Vec<Vec<String>> = listed.iter().flat_map(|entry| &entry.rules).map(row).collect();
+    let rows_of = |entry: &Listed| {
+        let scheduler = entry.name.clone();
+        let row = move |rule: &ListedRule| vec![scheduler.clone(), rule.name.to_owned(), rule.summary.to_owned()];
+        entry.rules.iter().map(row).collect::<Vec<_>>()
+    };
+    let mut header = ["scheduler", "rule", "requests that it sends"].map(str::to_owned).to_vec();
+    let mut rows: Vec<Vec<String>> = listed.iter().flat_map(rows_of).collect();
+    if listed.len() == 1 {
+        rows.iter_mut().chain([&mut header]).for_each(|row| _ = row.remove(0));
+    }
     (!rows.is_empty()).then(|| Table {
         title: "Rules in the order in which they are tried (iocast compare --mechanisms counts them)".to_owned(),
-        header: ["rule", "requests that it sends"].map(str::to_owned).to_vec(),
+        text_columns: header.len(),
+        header,
         rows,
-        text_columns: 2,
     })
 }
 
@@ -297,150 +317,6 @@ fn papers() -> Vec<Listed> {
         ..Listed::default()
     };
     papers::PAPERS.iter().map(listed).collect()
-}
-
-fn drives() -> Vec<Listed> {
-    let profile = |(name, _): &(&str, &str)| -> Option<Listed> {
-        let Profile { name, model, summary, validation, settings, description, .. } = Profile::shipped(name)?;
-        let model = MODELS.iter().find(|candidate| candidate.name == model)?;
-        let value =
-            |tunable: &Tunable| settings.get(tunable.name).map_or(tunable.default, |(value, _)| value).to_owned();
-        let mut tunables = tunables(&model.all_tunables(), &value);
-        tunables.extend(listed_parts(&*description));
-        Some(Listed { name, summary, remark: validation, tunables, is_profile: true, ..Listed::default() })
-    };
-    let model = |model: &drive_models::ModelRow| {
-        let mut tunables = tunables(&model.all_tunables(), &|tunable| tunable.default.to_owned());
-        tunables.extend(listed_parts(&*model.default_description()));
-        Listed {
-            name: model.name.to_owned(),
-            summary: model.summary.to_owned(),
-            remark: "a model with default settings, not a real drive".to_owned(),
-            tunables,
-            ..Listed::default()
-        }
-    };
-    PROFILES.iter().filter_map(profile).chain(MODELS.iter().map(model)).collect()
-}
-
-/// The parts of an array, or the drive behind a throttle.
-fn listed_parts(description: &dyn DriveDescription) -> Vec<ListedTunable> {
-    let listed = |part: &drive_models::Part| ListedTunable {
-        name: part.name,
-        unit: part.kind.name().to_owned(),
-        default: part.spec.to_string(),
-        summary: part.summary,
-    };
-    description.parts().iter().map(listed).collect()
-}
-
-/// A trace format.
-#[derive(Serialize)]
-struct ListedFormat {
-    name: &'static str,
-    summary: &'static str,
-    /// Whether the format is written as well as read.
-    written: bool,
-    extensions: &'static [&'static str],
-    units: &'static str,
-    /// The layer at which its traces are usually recorded.
-    layer: &'static str,
-    traps: &'static str,
-}
-
-/// Prints the formats as paragraphs, because their texts are too long for a table.
-fn formats(arguments: &List) -> Result<()> {
-    let listed = |format: &traces::formats::Format| ListedFormat {
-        name: format.name,
-        summary: format.summary,
-        written: format.create.is_some(),
-        extensions: format.extensions,
-        units: format.units,
-        layer: format.layer.name(),
-        traps: format.traps,
-    };
-    let formats = chosen(FORMATS.iter().map(listed).collect(), arguments, |format: &ListedFormat| format.name)?;
-    match arguments.output_format {
-        OutputFormat::Json => print_json(&formats),
-        OutputFormat::Markdown => print(&format!("{}\n{}\n", markdown(&formats), rules())),
-        OutputFormat::Table => {
-            let width = usize::from(terminal_width().unwrap_or(WIDTH)).min(WIDTH_MAX);
-            let blocks: Vec<String> = formats.iter().map(|format| block(format, width)).collect();
-            print(&format!("Trace formats\n\n{}\n{}", blocks.join("\n"), wrapped(String::new(), 0, &rules(), width)))
-        }
-    }
-}
-
-/// The rules that hold for traces of every format.
-fn rules() -> String {
-    format!(
-        "Of every format: times are at most {} after the zero of the trace. If more than {IMPOSSIBLE_PERCENT_MAX} % of \
-         the requests have times in an impossible order (completed before issued, say), that is an error; with \
-         --lenient, and up to {IMPOSSIBLE_PERCENT_MAX} %, they are counted, and the times between such events are left \
-         out. A trace of which no request can be read is an error, also with --lenient.",
-        Timestamp::TRACE_MAX_TEXT
-    )
-}
-
-/// Width of the text without a terminal, and the greatest width with one, in columns.
-const WIDTH: u16 = 80;
-const WIDTH_MAX: usize = 110;
-/// The column at which the text beside a heading begins.
-const INDENT: usize = 10;
-
-fn access(format: &ListedFormat) -> String {
-    let endings: Vec<String> = format.extensions.iter().map(|extension| format!(".{extension}")).collect();
-    match (format.written, endings.is_empty()) {
-        (true, false) => format!("read and written ({})", endings.join(", ")),
-        (true, true) => "read and written".to_owned(),
-        (false, _) => "read".to_owned(),
-    }
-}
-
-/// The paragraphs of a format, in lines of at most `width` columns.
-fn block(format: &ListedFormat, width: usize) -> String {
-    let mut text = format!("{}: {}\n", format.name, access(format));
-    let paragraphs = [("", format.summary), ("units", format.units), ("layer", format.layer), ("traps", format.traps)];
-    for (heading, paragraph) in paragraphs {
-        let indent = if heading.is_empty() { 2 } else { INDENT };
-        let mut line = format!("  {heading}");
-        line.push_str(&" ".repeat(indent - line.len()));
-        text.push_str(&wrapped(line, indent, paragraph, width));
-    }
-    text
-}
-
-/// The paragraph behind `line`, in lines of at most `width` columns; all but the first are indented.
-fn wrapped(mut line: String, indent: usize, paragraph: &str, width: usize) -> String {
-    let mut text = String::new();
-    let mut fresh = true;
-    for word in paragraph.split_whitespace() {
-        if !fresh && line.chars().count() + 1 + word.chars().count() > width {
-            text.push_str(&line);
-            text.push('\n');
-            line = " ".repeat(indent);
-            fresh = true;
-        }
-        if !fresh {
-            line.push(' ');
-        }
-        line.push_str(word);
-        fresh = false;
-    }
-    text.push_str(&line);
-    text.push('\n');
-    text
-}
-
-fn markdown(formats: &[ListedFormat]) -> String {
-    let row = |format: &ListedFormat| {
-        let cells = [format.name, format.summary, &access(format), format.units, format.layer, format.traps];
-        cells.map(str::to_owned).to_vec()
-    };
-    let header = ["name", "description", "access", "units", "usual layer", "traps"].map(str::to_owned).to_vec();
-    let title = "Trace formats".to_owned();
-    let rows = formats.iter().map(row).collect();
-    Table { title, header, rows, text_columns: 6 }.render(OutputFormat::Markdown)
 }
 
 fn tunables(table: &[Tunable], value: &dyn Fn(&Tunable) -> String) -> Vec<ListedTunable> {
