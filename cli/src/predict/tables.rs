@@ -48,7 +48,7 @@ fn in_short(pair: &PairPrediction, recommended: Option<&str>, profiles: &[Isolat
         let of_kind = |(kind, of): (&str, FiguresOf)| {
             let (before, after) = (of(&alone, index, &profiles[index]), of(forecast, index, &profiles[index]));
             let (before, after) = (before.response_ns?, after.response_ns?);
-            Some(format!("{kind} take {}, {} times as long as alone", span(after), three_digits(after / before)))
+            Some(format!("{kind} take {} ({} times alone)", span(after), three_digits(after / before)))
         };
         let said: Vec<String> = kinds.into_iter().filter_map(of_kind).collect();
         (!said.is_empty()).then(|| format!("{vm}'s {}", said.join(" and ")))
