@@ -1,4 +1,6 @@
-//! `iocast report`: one HTML file from a result.
+//! `iocast report`: one HTML file from a result; tables of requests.
+
+mod tables;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -32,9 +34,15 @@ const NAME_MAX: usize = 80;
 /// # Errors
 /// A result that cannot be read or is of another kind or version; a file that cannot be written.
 pub fn run(arguments: &Report) -> Result<()> {
+    if arguments.table.is_wanted() {
+        return tables::run(arguments);
+    }
+    let [result] = arguments.inputs.as_slice() else {
+        bail!(UsageError("a report is made of one result; several files are for --table, --by or --sql".to_owned()));
+    };
     remove_unfinished_outputs()?;
-    let outputs = Outputs::planned(Some(&arguments.output), arguments.figures.as_deref(), arguments.force)?;
-    let comparison = read(&arguments.result)?;
+    let outputs = Outputs::planned(arguments.output.as_deref(), arguments.figures.as_deref(), arguments.force)?;
+    let comparison = read(result)?;
     let mut names = Vec::new();
     outputs.write(&page(&comparison), &mut names)?;
     print(written(&names, OutputFormat::Table).trim_start())
@@ -56,7 +64,10 @@ fn read(path: &Path) -> Result<Comparison> {
     let value = match parsed {
         Err(_) if formats::recognise(path, &ReadOptions::default()).is_ok() => {
             let path = path.display();
-            let error = format!("{path} is a trace; `iocast compare {path} --report FILE.html` makes a report of it");
+            let error = format!(
+                "{path} is a trace; `iocast compare {path} --report FILE.html` makes a report of it, and `iocast report \
+                 {path} --table responses` a table if it is Parquet"
+            );
             bail!(UsageError(error));
         }
         parsed => parsed.with_context(name)?,
