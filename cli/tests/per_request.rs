@@ -106,7 +106,8 @@ fn rows_give_the_figures_of_every_scheduler_class_and_vm() {
             seen += rows.len();
             check_classes(name, run, &rows);
             assert!(run["queue"]["merged"].as_u64().unwrap() > 0, "nothing was merged");
-            let way: u64 = rows.iter().filter(|row| row.contains_key("seek_sectors")).map(|row| number(row, "seek_sectors")).sum();
+            let way: u64 =
+                rows.iter().filter(|row| row.contains_key("seek_sectors")).map(|row| number(row, "seek_sectors")).sum();
             let (_, expected) = device_sums(run);
             assert!((way as f64 - expected).abs() <= expected * 1e-12, "{name}: {way} for {expected}");
             for vm in run["vms"].as_array().unwrap() {
@@ -203,11 +204,14 @@ fn stacks_and_generated_workloads_have_rows_and_leave_out_what_is_not_known() {
     check_classes("stack", run, &of_stack.iter().collect::<Vec<&Row>>());
     assert!(of_stack.iter().all(|row| !row.contains_key("issued_ns") && !row.contains_key("cache_hit")));
     assert_eq!(of_stack[0]["scheduler"], Field::Str(run["scheduler"]["name"].as_str().unwrap().to_owned()));
-    let generated = ["compare", "--workload", "kim2015-dd", "--drive", "sata-500", "--end", "1s", "--schedulers", "fifo"];
+    let generated =
+        ["compare", "--workload", "kim2015-dd", "--drive", "sata-500", "--end", "1s", "--schedulers", "fifo"];
     let result = json(&[&generated[..], &["--per-request", &path, "--force"]].concat());
     let of_guests = rows(&path);
     check_classes("workload", &result["runs"][0], &of_guests.iter().collect::<Vec<&Row>>());
-    assert!(!of_guests.is_empty() && of_guests.iter().all(|row| row.contains_key("vm") && !row.contains_key("process")));
+    assert!(
+        !of_guests.is_empty() && of_guests.iter().all(|row| row.contains_key("vm") && !row.contains_key("process"))
+    );
 }
 
 #[test]

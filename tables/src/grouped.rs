@@ -110,7 +110,8 @@ fn sums_of_sums() -> Vec<Expr> {
 
 /// Requests and bytes per second of the whole replay, from its first arrival to its last completion.
 fn over_time(requests: &Requests) -> Result<[Expr; 2]> {
-    let (begin, end) = (col("begin_ns").min().over(columns(&requests.run))?, col("end_ns").max().over(columns(&requests.run))?);
+    let (begin, end) =
+        (col("begin_ns").min().over(columns(&requests.run))?, col("end_ns").max().over(columns(&requests.run))?);
     let seconds = (end - begin).cast(DataType::Float64) / lit(1e9);
     let per_second = |what: Expr| when(seconds.clone().gt(lit(0.0))).then(what / seconds.clone()).otherwise(lit(NULL));
     let iops = per_second(col("requests").cast(DataType::Float64));

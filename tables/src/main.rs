@@ -5,8 +5,8 @@ mod arguments;
 mod grouped;
 mod named;
 mod output;
-mod query;
 mod quantiles;
+mod query;
 mod requests;
 
 use std::panic::{self, AssertUnwindSafe};

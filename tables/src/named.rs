@@ -96,12 +96,16 @@ fn per_second(requests: &Requests) -> Result<LazyFrame> {
     let table = completed.group_by(keys).agg(sums).sort(names.clone(), sort_options());
     let mean = mean("response_sum", "answered").alias("mean_ns");
     let mb_per_s = (col("bytes").cast(DataType::Float64) / lit(1e6)).alias("mb_per_s");
-    Ok(table.select([columns(&names), columns(&["requests", "reads", "writes"]), vec![mean, col("max_ns"), mb_per_s]].concat()))
+    Ok(table.select(
+        [columns(&names), columns(&["requests", "reads", "writes"]), vec![mean, col("max_ns"), mb_per_s]].concat(),
+    ))
 }
 
 /// The requests of each scheduler with the longest response times. Of equal ones, those that arrived first.
 fn slowest(requests: &Requests) -> Result<LazyFrame> {
-    let runs = crate::output::collect(requests.rows.clone().select(columns(&requests.run)).unique(None, UniqueKeepStrategy::Any))?;
+    let runs = crate::output::collect(
+        requests.rows.clone().select(columns(&requests.run)).unique(None, UniqueKeepStrategy::Any),
+    )?;
     let runs = runs.sort(requests.run.clone(), sort_options())?;
     let order = SortMultipleOptions::default().with_order_descending_multi([true, false]);
     let mut parts = Vec::new();
@@ -113,7 +117,8 @@ fn slowest(requests: &Requests) -> Result<LazyFrame> {
         }
         parts.push(rows.sort(["response_ns", "number"], order.clone().with_nulls_last(true)).limit(SLOWEST));
     }
-    let shown = ["vm", "process", "operation", "lba_sectors", "sectors", "arrival_ns", "response_ns", "device_ns", "number"];
+    let shown =
+        ["vm", "process", "operation", "lba_sectors", "sectors", "arrival_ns", "response_ns", "device_ns", "number"];
     let table = if parts.is_empty() { requests.rows.clone().limit(0) } else { concat(parts, UnionArgs::default())? };
     Ok(table.select([columns(&requests.run), columns(&shown)].concat()))
 }

@@ -9,10 +9,10 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use comfy_table::{CellAlignment, Table, presets};
 use polars::io::utils::file::Writable;
 use polars::prelude::*;
+use traces::WriteError;
 use traces::error::WriteProblem;
 use traces::printable::{printable, printable_markdown};
 use traces::whole_file::WholeFile;
-use traces::WriteError;
 
 use crate::arguments::UsageError;
 
@@ -89,22 +89,20 @@ fn sink(table: LazyFrame, path: &Path, file: &WholeFile, format: FileWriteFormat
 /// # Errors
 /// Files that cannot be read; a value that the query cannot work with.
 pub fn collect(query: LazyFrame) -> Result<DataFrame> {
-    let rows = query.collect_with_engine(Engine::Streaming).map_err(|error| {
+    let answer = query.collect_with_engine(Engine::Streaming).map_err(|error| {
         let text = error.to_string();
         // polars goes on with its plan of the query.
         anyhow!("{}", text.lines().next().unwrap_or_default())
     })?;
-    match rows {
-        QueryResult::Single(rows) => Ok(rows),
-        QueryResult::Multiple(_) => Ok(DataFrame::empty()),
-    }
+    Ok(answer.unwrap_single())
 }
 
 fn print(table: LazyFrame) -> Result<()> {
     let rows = collect(table.limit(ROWS_MAX as u32 + 1))?;
     println(&text(&rows.head(Some(ROWS_MAX)), false)?)?;
     if rows.height() > ROWS_MAX {
-        let _ = writeln!(io::stderr(), "iocast: these are the first {ROWS_MAX} rows; -o FILE.csv or FILE.parquet has all");
+        let _ =
+            writeln!(io::stderr(), "iocast: these are the first {ROWS_MAX} rows; -o FILE.csv or FILE.parquet has all");
     }
     Ok(())
 }

@@ -21,7 +21,8 @@ pub fn table(arguments: &Arguments, requests: &Requests) -> Result<LazyFrame> {
     if let Some(name) = &arguments.table {
         let Some(named) = NAMED.iter().find(|named| named.name == name) else {
             let known: Vec<&str> = NAMED.iter().map(|named| named.name).collect();
-            let error = format!("no table is called `{name}`{}; there are {}", did_you_mean(name, &known), known.join(", "));
+            let error =
+                format!("no table is called `{name}`{}; there are {}", did_you_mean(name, &known), known.join(", "));
             return Err(UsageError(error).into());
         };
         return (named.make)(requests);

@@ -74,12 +74,8 @@ fn open(path: &Path) -> Result<LazyFrame> {
     let Ok(footer) = reader.get_metadata().cloned() else {
         bail!("it is no Parquet file, or not whole; `iocast compare --per-request` writes one");
     };
-    let keys: BTreeMap<&str, Option<&str>> = footer
-        .key_value_metadata()
-        .iter()
-        .flatten()
-        .map(|pair| (pair.key.as_str(), pair.value.as_deref()))
-        .collect();
+    let keys: BTreeMap<&str, Option<&str>> =
+        footer.key_value_metadata().iter().flatten().map(|pair| (pair.key.as_str(), pair.value.as_deref())).collect();
     if let Some(version) = keys.get(VERSION_KEY) {
         let version = version.unwrap_or_default();
         ensure!(

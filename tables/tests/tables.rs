@@ -39,7 +39,8 @@ fn rows(count: u64, seed: u64) -> Vec<RequestRow> {
         // From 1 ns to 17 s, many of them equal.
         let response = Nanos::from_ns((draw(1 << 30) >> draw(31)) << draw(5));
         let issued = arrival + Nanos::from_ns(response.as_ns() / 3);
-        let service = Service { dispatched: issued, issued, started: issued, seek: Sectors::new(draw(100)), hit: draw(4) == 0 };
+        let service =
+            Service { dispatched: issued, issued, started: issued, seek: Sectors::new(draw(100)), hit: draw(4) == 0 };
         let service = (operation != Operation::Flush).then_some(service);
         RequestRow { number, request, service, completed: arrival + response, all_active: true }
     };
@@ -107,10 +108,13 @@ fn groups_have_the_figures_of_a_slow_count() {
             groups.entry((row.request.stream.0, row.request.operation.name())).or_default().push(row);
         }
         for ((stream, operation), rows) in groups {
-            let mut responses: Vec<u64> = rows.iter().map(|row| row.completed.since(row.request.arrival).as_ns()).collect();
+            let mut responses: Vec<u64> =
+                rows.iter().map(|row| row.completed.since(row.request.arrival).as_ns()).collect();
             responses.sort_unstable();
             let count = responses.len();
-            let quantile = |share: &&str| responses[((share.parse::<f64>().unwrap() * count as f64 - 1e-9).ceil() as usize).max(1) - 1];
+            let quantile = |share: &&str| {
+                responses[((share.parse::<f64>().unwrap() * count as f64 - 1e-9).ceil() as usize).max(1) - 1]
+            };
             let moved = rows.iter().filter(|row| row.request.operation.moves_data());
             let bytes: u64 = moved.map(|row| row.request.sectors().count() * 512).sum();
             let mut line = vec![scheduler.to_owned(), stream.to_string(), operation.to_owned(), count.to_string()];
@@ -125,7 +129,9 @@ fn groups_have_the_figures_of_a_slow_count() {
     assert_eq!(found[0].join(","), header);
     assert_eq!(found.len() - 1, expected.len());
     for (found, expected) in found[1..].iter().zip(&expected) {
-        let figures = |line: &[String]| line[12..].iter().chain([&line[4]]).map(|text| text.parse::<f64>().unwrap()).collect::<Vec<f64>>();
+        let figures = |line: &[String]| {
+            line[12..].iter().chain([&line[4]]).map(|text| text.parse::<f64>().unwrap()).collect::<Vec<f64>>()
+        };
         assert_eq!([&found[..4], &found[5..12]], [&expected[..4], &expected[5..12]]);
         for (found, expected) in figures(found).into_iter().zip(figures(expected)) {
             assert!((found - expected).abs() <= expected * 1e-12, "{found} for {expected}");
@@ -148,7 +154,8 @@ fn named_tables_hold_what_their_names_say() {
     assert_eq!(column(&named("schedulers"), "requests"), [moving(&of_schedulers[1]), moving(&of_schedulers[0])]);
     assert_eq!(column(&named("responses"), "requests").iter().sum::<f64>(), 8000.0);
     let seconds = named("per-second");
-    let completed_in_third = |rows: &Vec<RequestRow>| rows.iter().filter(|row| row.completed.as_ns() / 1_000_000_000 == 2).count();
+    let completed_in_third =
+        |rows: &Vec<RequestRow>| rows.iter().filter(|row| row.completed.as_ns() / 1_000_000_000 == 2).count();
     let third = seconds[1..].iter().find(|row| row[0] == "cats" && row[1] == "2").unwrap();
     assert_eq!(third[2], completed_in_third(&of_schedulers[1]).to_string());
     assert_eq!(column(&seconds, "requests").iter().sum::<f64>(), 8000.0);
@@ -256,11 +263,14 @@ fn hostile_names_reach_no_terminal_and_break_no_table() {
         stdout(&folder, &["--table", "processes", &name, "-o", &format!("{HOSTILE}.md")]),
         fs::read_to_string(folder.join(format!("{HOSTILE}.md"))).unwrap(),
     ];
-    for arguments in [["--by", HOSTILE, &name], ["--table", HOSTILE, &name], ["--sql", HOSTILE, &name], ["--by", "vm", HOSTILE]] {
+    for arguments in
+        [["--by", HOSTILE, &name], ["--table", HOSTILE, &name], ["--sql", HOSTILE, &name], ["--by", "vm", HOSTILE]]
+    {
         texts.push(failure(&folder, &arguments).1);
     }
     for text in texts {
-        let bad = |character: char| character != '\n' && (character.is_control() || "\u{202e}\u{200b}".contains(character));
+        let bad =
+            |character: char| character != '\n' && (character.is_control() || "\u{202e}\u{200b}".contains(character));
         assert!(!text.chars().any(bad), "{text:?}");
         assert!(!text.lines().any(|line| line.starts_with("forged") || line.starts_with("| b")), "{text}");
     }
@@ -286,14 +296,22 @@ fn what_cannot_be_done_is_said_with_the_remedy() {
         (&["--sql", "select vm from request", file], 2, "the table is called `requests`"),
         (&["--sql", "selekt 1", file], 2, "--sql: "),
         (&["--sql", "", file], 2, "--sql: "),
-        (&["--table", "responces", file], 2, "no table is called `responces` (did you mean responses?); there are responses"),
+        (
+            &["--table", "responces", file],
+            2,
+            "no table is called `responces` (did you mean responses?); there are responses",
+        ),
         (&["--by", "vm", "--quantile", "99", file], 2, "`99` is no share between 0 and 1"),
         (&["--by", "vm", "none.parquet"], 1, "none.parquet: No such file"),
         (&["--by", "vm", "."], 1, "it is no file"),
         (&["--by", "vm", "empty.parquet"], 1, "empty.parquet: the file is empty"),
         (&["--by", "vm", "text.parquet"], 1, "text.parquet: it is no Parquet file"),
         (&["--by", "vm", "half.parquet"], 1, "half.parquet: it is no Parquet file, or not whole"),
-        (&["--by", "vm", "other.parquet"], 1, "other.parquet: it has no requests of iocast: the columns scheduler, drive"),
+        (
+            &["--by", "vm", "other.parquet"],
+            1,
+            "other.parquet: it has no requests of iocast: the columns scheduler, drive",
+        ),
         (&["--by", "vm", file, "-o", "mine.csv"], 1, "mine.csv exists; overwrite it with --force"),
         (&["--by", "vm", file, "-o", "table.xlsx"], 2, "name a file that ends with .parquet, .csv or .md"),
         (&["--by", "vm", file, "-o", "no/such/folder.csv"], 1, "no/such/folder.csv"),

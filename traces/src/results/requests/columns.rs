@@ -2,18 +2,24 @@
 
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::Arc;
 
 use ::parquet::basic::{Compression, Encoding, ZstdLevel};
+use ::parquet::column::writer::ColumnCloseResult;
 use ::parquet::data_type::{BoolType, ByteArray, ByteArrayType, DataType, Int32Type, Int64Type};
 use ::parquet::errors::ParquetError;
+use ::parquet::file::metadata::{ColumnChunkMetaData, RowGroupMetaData};
 use ::parquet::file::properties::{EnabledStatistics, WriterProperties};
 use ::parquet::file::writer::{SerializedColumnWriter, SerializedFileWriter};
 use ::parquet::schema::parser::parse_message_type;
 use ::parquet::schema::types::{ColumnPath, Type};
+use bytes::Bytes;
 
 use super::{RequestNames, RequestRow, Service};
 use crate::request::Operation;
 
+/// Rows in a row group: as many as a replay holds until they are written.
+pub(super) const ROWS_PER_GROUP: usize = 65_536;
 /// zstd's fastest regular level: the columns of differences hardly become smaller with a higher one.
 const ZSTD_LEVEL: i32 = 1;
 
@@ -29,8 +35,10 @@ pub(super) enum Values {
     OptionalSwitch(fn(&Service) -> bool),
 }
 
-/// Names and values.
-pub(super) const COLUMNS: [(&str, Values); 22] = [
+/// A name and the values below it.
+type Column = (&'static str, Values);
+
+pub(super) const COLUMNS: [Column; 22] = [
     ("scheduler", Values::Text(|texts, _| texts.scheduler.clone())),
     ("drive", Values::Text(|texts, _| texts.drive.clone())),
     ("vm", Values::Text(|texts, row| texts.vms[usize::from(row.request.vm.0)].0.clone())),
@@ -73,7 +81,11 @@ impl Values {
 
 /// The schema of the table.
 pub(super) fn schema() -> Result<Type, ParquetError> {
-    let columns: Vec<String> = COLUMNS.iter().map(|(name, values)| values.column(name)).collect();
+    schema_of(COLUMNS.iter())
+}
+
+fn schema_of<'a>(columns: impl Iterator<Item = &'a Column>) -> Result<Type, ParquetError> {
+    let columns: Vec<String> = columns.map(|(name, values)| values.column(name)).collect();
     parse_message_type(&format!("message requests {{ {} }}", columns.join(" ")))
 }
 
@@ -96,7 +108,7 @@ pub(super) fn properties() -> Result<WriterProperties, ParquetError> {
 }
 
 /// The texts of the rows, shared by all of them.
-pub(super) struct Texts {
+struct Texts {
     scheduler: ByteArray,
     drive: ByteArray,
     /// Each VM's own name, and those of its streams.
@@ -105,7 +117,7 @@ pub(super) struct Texts {
 }
 
 impl Texts {
-    pub(super) fn of(names: &RequestNames) -> Texts {
+    fn of(names: &RequestNames) -> Texts {
         let processes = |names: &BTreeMap<u32, String>| {
             names.iter().map(|(&stream, name)| (stream, name.as_str().into())).collect()
         };
@@ -117,14 +129,38 @@ impl Texts {
         }
     }
 
+    /// Whether every row has the same in this column.
+    fn are_one(&self, column: &str) -> bool {
+        match column {
+            "scheduler" | "drive" => true,
+            "vm" => self.vms.len() == 1,
+            "process" => self.vms.iter().all(|(_, processes)| processes.is_empty()),
+            _ => false,
+        }
+    }
+
     fn process(&self, row: &RequestRow) -> Option<ByteArray> {
         self.vms[usize::from(row.request.vm.0)].1.get(&row.request.stream.0).cloned()
     }
 }
 
+/// Encodes row groups.
+pub(super) struct Encoder {
+    texts: Texts,
+    scratch: Scratch,
+    /// The columns that are the same in every full row group, encoded once: a text costs ten times as much as a number.
+    constant: Option<Constant>,
+}
+
+/// Columns of a full row group, as a file in memory.
+struct Constant {
+    file: Bytes,
+    group: RowGroupMetaData,
+}
+
 /// The values of one column on their way to the file; reused, so that a row group allocates nothing anew.
 #[derive(Default)]
-pub(super) struct Scratch {
+struct Scratch {
     texts: Vec<ByteArray>,
     wide: Vec<i64>,
     narrow: Vec<i32>,
@@ -132,47 +168,100 @@ pub(super) struct Scratch {
     levels: Vec<i16>,
 }
 
-/// Writes `rows` as a row group.
-pub(super) fn write_group<W: Write + Send>(
-    file: &mut SerializedFileWriter<W>,
+impl Encoder {
+    pub(super) fn new(names: &RequestNames) -> Encoder {
+        Encoder { texts: Texts::of(names), scratch: Scratch::default(), constant: None }
+    }
+
+    /// Writes `rows` as a row group.
+    pub(super) fn write_group<W: Write + Send>(
+        &mut self,
+        file: &mut SerializedFileWriter<W>,
+        rows: &[RequestRow],
+    ) -> Result<(), ParquetError> {
+        let is_full = rows.len() == ROWS_PER_GROUP;
+        if is_full && self.constant.is_none() {
+            self.constant = Some(self.constant(rows)?);
+        }
+        let constant = self.constant.as_ref().filter(|_| is_full);
+        let mut known = constant.iter().flat_map(|constant| constant.group.columns());
+        let mut group = file.next_row_group()?;
+        for (name, values) in &COLUMNS {
+            match constant {
+                Some(Constant { file, .. }) if self.texts.are_one(name) => {
+                    let column = known.next().ok_or_else(too_few)?;
+                    group.append_column(file, as_it_is(column))?;
+                }
+                _ => {
+                    let mut writer = group.next_column()?.ok_or_else(too_few)?;
+                    write_column(&mut writer, values, rows, &self.texts, &mut self.scratch)?;
+                    writer.close()?;
+                }
+            }
+        }
+        group.close()?;
+        Ok(())
+    }
+
+    /// The columns of which all `rows` have the same.
+    fn constant(&mut self, rows: &[RequestRow]) -> Result<Constant, ParquetError> {
+        let columns: Vec<&Column> = COLUMNS.iter().filter(|(name, _)| self.texts.are_one(name)).collect();
+        let schema = schema_of(columns.iter().copied())?;
+        let mut file = SerializedFileWriter::new(Vec::new(), Arc::new(schema), Arc::new(properties()?))?;
+        let mut group = file.next_row_group()?;
+        for (_, values) in columns {
+            let mut writer = group.next_column()?.ok_or_else(too_few)?;
+            write_column(&mut writer, values, rows, &self.texts, &mut self.scratch)?;
+            writer.close()?;
+        }
+        let group = group.close()?.as_ref().clone();
+        Ok(Constant { file: file.into_inner()?.into(), group })
+    }
+}
+
+fn too_few() -> ParquetError {
+    ParquetError::General("fewer columns than the schema has".to_owned())
+}
+
+/// A column that was encoded before, for a copy of it.
+pub(super) fn as_it_is(column: &ColumnChunkMetaData) -> ColumnCloseResult {
+    ColumnCloseResult {
+        bytes_written: column.compressed_size().unsigned_abs(),
+        // No column repeats.
+        rows_written: column.num_values().unsigned_abs(),
+        metadata: column.clone(),
+        bloom_filter: None,
+        column_index: None,
+        offset_index: None,
+    }
+}
+
+fn write_column(
+    writer: &mut SerializedColumnWriter<'_>,
+    values: &Values,
     rows: &[RequestRow],
     texts: &Texts,
     scratch: &mut Scratch,
 ) -> Result<(), ParquetError> {
-    let mut group = file.next_row_group()?;
-    for (_, values) in &COLUMNS {
-        let Some(mut writer) = group.next_column()? else {
-            return Err(ParquetError::General("fewer columns than the schema has".to_owned()));
-        };
-        let Scratch { texts: texts_written, wide, narrow, switches, levels } = scratch;
-        match values {
-            Values::Text(value) => {
-                write::<ByteArrayType>(&mut writer, texts_written, rows.iter().map(|row| value(texts, row)))?;
-            }
-            Values::OptionalText(value) => {
-                let values = rows.iter().map(|row| value(texts, row));
-                write_optional::<ByteArrayType>(&mut writer, texts_written, levels, values)?;
-            }
-            Values::Wide(value) => {
-                write::<Int64Type>(&mut writer, wide, rows.iter().map(|row| value(row).cast_signed()))?;
-            }
-            Values::OptionalWide(value) => {
-                let values = rows.iter().map(|row| Some(value(row, row.service.as_ref()?).cast_signed()));
-                write_optional::<Int64Type>(&mut writer, wide, levels, values)?;
-            }
-            Values::Narrow(_, value) => {
-                write::<Int32Type>(&mut writer, narrow, rows.iter().map(|row| value(row).cast_signed()))?;
-            }
-            Values::Switch(value) => write::<BoolType>(&mut writer, switches, rows.iter().map(value))?,
-            Values::OptionalSwitch(value) => {
-                let values = rows.iter().map(|row| row.service.as_ref().map(value));
-                write_optional::<BoolType>(&mut writer, switches, levels, values)?;
-            }
+    let Scratch { texts: texts_written, wide, narrow, switches, levels } = scratch;
+    match values {
+        Values::Text(value) => write::<ByteArrayType>(writer, texts_written, rows.iter().map(|row| value(texts, row))),
+        Values::OptionalText(value) => {
+            let values = rows.iter().map(|row| value(texts, row));
+            write_optional::<ByteArrayType>(writer, texts_written, levels, values)
         }
-        writer.close()?;
+        Values::Wide(value) => write::<Int64Type>(writer, wide, rows.iter().map(|row| value(row).cast_signed())),
+        Values::OptionalWide(value) => {
+            let values = rows.iter().map(|row| Some(value(row, row.service.as_ref()?).cast_signed()));
+            write_optional::<Int64Type>(writer, wide, levels, values)
+        }
+        Values::Narrow(_, value) => write::<Int32Type>(writer, narrow, rows.iter().map(|row| value(row).cast_signed())),
+        Values::Switch(value) => write::<BoolType>(writer, switches, rows.iter().map(value)),
+        Values::OptionalSwitch(value) => {
+            let values = rows.iter().map(|row| row.service.as_ref().map(value));
+            write_optional::<BoolType>(writer, switches, levels, values)
+        }
     }
-    group.close()?;
-    Ok(())
 }
 
 fn write<T: DataType>(

@@ -5,19 +5,15 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use ::parquet::column::writer::ColumnCloseResult;
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{KeyValue, RowGroupMetaData};
 use ::parquet::file::writer::SerializedFileWriter;
 
-use super::columns::{Scratch, Texts, properties, schema, write_group};
+use super::columns::{Encoder, ROWS_PER_GROUP, as_it_is, properties, schema};
 use super::{RequestNames, RequestRow, VERSION, VERSION_KEY};
 use crate::error::{WriteError, WriteProblem};
 use crate::formats::parquet::refused;
 use crate::whole_file::WholeFile;
-
-/// Rows in a row group: as many as a replay holds until they are written.
-const ROWS_PER_GROUP: usize = 65_536;
 
 /// A table of requests that is being made. Until [`RequestTable::join`] nothing stands at its path.
 #[derive(Debug)]
@@ -31,9 +27,8 @@ pub struct RequestTable {
 pub struct RequestPart {
     path: PathBuf,
     file: SerializedFileWriter<WholeFile>,
-    texts: Texts,
+    encoder: Encoder,
     rows: Vec<RequestRow>,
-    scratch: Scratch,
 }
 
 /// The rows of one replay, written.
@@ -61,9 +56,8 @@ impl RequestTable {
         Ok(RequestPart {
             path: self.path.clone(),
             file: begin(WholeFile::create(&self.path)?).map_err(|error| refused(&self.path, &error))?,
-            texts: Texts::of(names),
+            encoder: Encoder::new(names),
             rows: Vec::with_capacity(ROWS_PER_GROUP),
-            scratch: Scratch::default(),
         })
     }
 
@@ -91,7 +85,7 @@ impl RequestPart {
     }
 
     fn write_group(&mut self) -> Result<(), WriteError> {
-        let written = write_group(&mut self.file, &self.rows, &self.texts, &mut self.scratch);
+        let written = self.encoder.write_group(&mut self.file, &self.rows);
         self.rows.clear();
         written.map_err(|error| refused(&self.path, &error))
     }
@@ -122,15 +116,7 @@ fn join(file: WholeFile, parts: impl IntoIterator<Item = WrittenPart>) -> Result
         for group in &part.groups {
             let mut into = joined.next_row_group()?;
             for column in group.columns() {
-                let close = ColumnCloseResult {
-                    bytes_written: column.compressed_size().unsigned_abs(),
-                    rows_written: group.num_rows().unsigned_abs(),
-                    metadata: column.clone(),
-                    bloom_filter: None,
-                    column_index: None,
-                    offset_index: None,
-                };
-                into.append_column(&part.file, close)?;
+                into.append_column(&part.file, as_it_is(column))?;
             }
             into.close()?;
         }
