@@ -108,7 +108,7 @@ pub(super) fn properties() -> Result<WriterProperties, ParquetError> {
 }
 
 /// The texts of the rows, shared by all of them.
-struct Texts {
+pub(super) struct Texts {
     scheduler: ByteArray,
     drive: ByteArray,
     /// Each VM's own name, and those of its streams.
