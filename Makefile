@@ -1,5 +1,5 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
-.PHONY: demo install uninstall book reference test test-full test-kernel kernel-trees test-shared package tools lint unit live doc scenarios \
+.PHONY: demo install uninstall tables notebooks book reference test test-full test-long test-tables test-book test-kernel kernel-trees \
   example peers fuzz bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64 browser accessibility semver
 
 # The main job on shipped samples, and its report. Needs a Rust toolchain and nothing else.
@@ -8,7 +8,13 @@ demo:
 	cargo run --profile demo --quiet --package iocast -- compare traces/samples/mail.parquet \
 	  --schedulers fifo,sstf,cscan,deadline,cats --drive cheetah-15k4 --pacing closed --report target/demo.html --force
 
-# The program, its manual pages, the completions of bash, zsh and fish, the documentation and the sample traces below
+# The program iocast-tables, which `iocast report --table` runs: a quarter of an hour on two cores, since it compiles
+# polars. A workspace of its own, so that no other build has to.
+TABLES := --release --locked --manifest-path tables/Cargo.toml --target-dir target
+tables:
+	cargo build $(TABLES)
+
+# The program, with iocast-tables if `make tables` has built it, its manual pages, the completions of bash, zsh and fish, the documentation and the sample traces below
 # DESTDIR and PREFIX. IOCAST names a binary that is built already; without it the release binary is built.
 PREFIX ?= /usr/local
 DESTDIR ?=
@@ -23,6 +29,7 @@ install:
 	$(if $(filter target/release/iocast,$(IOCAST)),cargo build --release --locked --quiet --package iocast)
 	install -d $(INTO)/bin $(INTO)/include $(MAN) $(dir $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)) $(DOC)/traces/samples
 	install -m 755 $(IOCAST) $(INTO)/bin/iocast
+	if [ -x $(dir $(IOCAST))iocast-tables ]; then install -m 755 $(dir $(IOCAST))iocast-tables $(INTO)/bin; fi
 	$(IOCAST) man --output $(MAN) >/dev/null
 	$(IOCAST) completions bash >$(BASH_COMPLETION)
 	$(IOCAST) completions zsh >$(ZSH_COMPLETION)
@@ -33,7 +40,7 @@ install:
 	cp -L traces/samples/*.parquet traces/samples/README.md $(DOC)/traces/samples
 
 uninstall:
-	rm -f $(INTO)/bin/iocast $(INTO)/include/iocast_scheduler.h $(MAN)/iocast.1 $(MAN)/iocast-*.1
+	rm -f $(INTO)/bin/iocast $(INTO)/bin/iocast-tables $(INTO)/include/iocast_scheduler.h $(MAN)/iocast.1 $(MAN)/iocast-*.1
 	rm -f $(BASH_COMPLETION) $(ZSH_COMPLETION) $(FISH_COMPLETION)
 	rm -rf $(DOC)
 
@@ -61,13 +68,33 @@ reference:
 test: tools lint unit live doc scenarios example
 
 # The tests that take minutes each, in an optimised build. A short test of the same rule is in `make test`. Those of
-# AS_ROOT install the program into an empty folder and run every subcommand once, and boot the lab's VMs.
+# AS_ROOT install the program into an empty folder and run every subcommand once, and boot the lab's VMs. CI runs
+# test-long; polars, which test-tables builds, takes a quarter of an hour.
 AS_ROOT := cargo test --profile long --workspace --test installed --test lab --test ublk
-test-full: tools browser kernel-trees book
+test-full: test-long test-tables test-book
+test-long: tools browser kernel-trees
 	cargo test --profile long --workspace --test 'long_*' --test papers
 	$(AS_ROOT) --no-run
 	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing
 	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" $(AS_ROOT)
+
+# The program iocast-tables, and the examples of docs/notebooks.md.
+test-tables: tables notebooks
+	cargo clippy $(TABLES) --all-targets -- -D warnings
+	cargo fmt --manifest-path tables/Cargo.toml -- --check
+	cargo test $(TABLES)
+	cargo test --profile long --workspace --test notebooks
+
+# Every link of the book.
+test-book: book
+	$(TEST) --test book
+
+# The Python libraries of docs/notebooks.md, in an environment of their own.
+notebooks: target/notebooks/installed
+target/notebooks/installed: tables/notebooks.txt
+	python3 -m venv target/notebooks
+	target/notebooks/bin/pip install --quiet --requirement tables/notebooks.txt
+	touch $@
 
 # Reports are opened in Debian's Chromium.
 browser:
@@ -226,8 +253,12 @@ mutants:
 deny:
 	command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
 	cargo deny --log-level error check --hide-inclusion-graph licenses bans sources
+	cargo deny --log-level error --manifest-path tables/Cargo.toml --config tables/deny.toml \
+	  check --hide-inclusion-graph licenses bans sources
 
 # Known faults of dependencies. Fetches RustSec's database.
 advisories:
 	command -v cargo-deny >/dev/null || cargo install cargo-deny --locked
 	cargo deny --log-level error check --hide-inclusion-graph advisories
+	cargo deny --log-level error --manifest-path tables/Cargo.toml --config tables/deny.toml \
+	  check --hide-inclusion-graph advisories

@@ -29,11 +29,12 @@ fn files(folder: &Path) -> BTreeMap<String, Vec<u8>> {
 fn outputs_are_whole_or_absent_wherever_the_disk_is_full() {
     let mail = std::fs::canonicalize(sample("mail.parquet")).unwrap().display().to_string();
     let compare = ["compare", &mail, "--limit", "200", "--schedulers", "fifo,cats"];
-    let commands: [&[&str]; 6] = [
+    let commands: [&[&str]; 7] = [
         &["convert", &mail, "out.csv", "--limit", "300"],
         &["convert", &mail, "out.parquet", "--limit", "300"],
         &["stat", &mail, "--series", "out.parquet"],
         &[&compare[..], &["--decision-log", "."]].concat(),
+        &[&compare[..], &["--per-request", "out.parquet"]].concat(),
         &[&compare[..], &["--output", "picture"]].concat(),
         &["man", "--output", "."],
     ];

@@ -56,6 +56,10 @@ pub trait Observer {
     fn issued(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
     /// The drive has completed a request (C).
     fn served(&mut self, _served: &Served) {}
+    /// The request that was just served was this arrival, a part of it, or a step of its flush sequence, perhaps together
+    /// with other arrivals. The first of them has the way of the head. Not called in stacks, whose layers merge and split
+    /// requests anew.
+    fn served_arrival(&mut self, _id: RequestId, _served: &Served) {}
     /// The device could not serve a request and gave this error number; [`Observer::served`] follows.
     fn failed(&mut self, _now: Timestamp, _id: RequestId, _errno: i32) {}
     /// All parts of an arrival have completed; its response time is `now` - `request.arrival` (Q2C).
@@ -102,6 +106,10 @@ impl<A: Observer, B: Observer> Observer for (A, B) {
         self.0.served(served);
         self.1.served(served);
     }
+    fn served_arrival(&mut self, id: RequestId, served: &Served) {
+        self.0.served_arrival(id, served);
+        self.1.served_arrival(id, served);
+    }
     fn failed(&mut self, now: Timestamp, id: RequestId, errno: i32) {
         self.0.failed(now, id, errno);
         self.1.failed(now, id, errno);
@@ -146,6 +154,11 @@ impl<O: Observer> Observer for Option<O> {
     fn served(&mut self, served: &Served) {
         if let Some(observer) = self {
             observer.served(served);
+        }
+    }
+    fn served_arrival(&mut self, id: RequestId, served: &Served) {
+        if let Some(observer) = self {
+            observer.served_arrival(id, served);
         }
     }
     fn failed(&mut self, now: Timestamp, id: RequestId, errno: i32) {

@@ -213,11 +213,12 @@ impl<S: Scheduler> Stage<S> {
         let (request, bypass) = (slot.request, slot.bypass);
         let (dispatched, issued) = (slot.dispatched, slot.issued);
         let Completion { started, finished, seek, hit, .. } = *completion;
-        observer.served(&Served { id, request, dispatched, issued, started, finished, seek, hit });
+        let mut served = Served { id, request, dispatched, issued, started, finished, seek, hit };
+        observer.served(&served);
         *self.in_flight(request.operation) -= 1;
         if request.operation == Operation::Flush {
             self.requests.release(id);
-            self.flush_done(now, done);
+            self.flush_done(now, served, observer, done);
             return;
         }
         if !bypass {
@@ -225,7 +226,10 @@ impl<S: Scheduler> Stage<S> {
         }
         let mut next = Some(id);
         while let Some(member) = next {
-            next = self.requests[member].next;
+            let slot = &self.requests[member];
+            next = slot.next;
+            observer.served_arrival(slot.parent.unwrap_or(member), &served);
+            served.seek = Sectors::ZERO;
             self.member_done(now, member, done);
         }
     }
@@ -276,10 +280,18 @@ impl<S: Scheduler> Stage<S> {
         }
     }
 
-    fn flush_done(&mut self, now: Timestamp, done: &mut Vec<Arrival>) {
+    fn flush_done<O: Observer>(
+        &mut self,
+        now: Timestamp,
+        mut served: Served,
+        observer: &mut O,
+        done: &mut Vec<Arrival>,
+    ) {
         let mut flushed = std::mem::take(&mut self.flushed);
         self.flush.finished(&mut flushed);
         for id in flushed.drain(..) {
+            observer.served_arrival(id, &served);
+            served.seek = Sectors::ZERO;
             self.next_step(now, id, done);
         }
         self.flushed = flushed;

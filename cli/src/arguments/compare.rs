@@ -51,6 +51,10 @@ pub struct Compare {
     /// Folder for the decision logs: one file per scheduler with each of its decisions
     #[arg(long, value_name = "FOLDER", group = OUTPUTS)]
     pub decision_log: Option<PathBuf>,
+    /// Parquet file with a row per request and scheduler: its times, response time, VM, process, operation, address
+    /// (docs/notebooks.md). `iocast report --table` makes tables of it
+    #[arg(long, value_name = "FILE.parquet", group = OUTPUTS)]
+    pub per_request: Option<PathBuf>,
     /// Form of the printed result
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,

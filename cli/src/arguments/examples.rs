@@ -29,7 +29,10 @@ const EXAMPLES: &[Examples] = &[
         [
             ("From a comparison that kept what happened over time", "iocast report result.json -o result.html"),
             ("With each chart as a picture", "iocast report result.json -o result.html --figures pictures"),
-            ("Over a report that exists", "iocast report result.json -o result.html --force"),
+            (
+                "Response times by VM and operation, of what `iocast compare --per-request` wrote",
+                "iocast report requests.parquet --by vm,operation --quantile 0.5,0.99,0.999",
+            ),
         ],
     ),
     (
@@ -352,6 +355,7 @@ const HEADINGS: &[(&str, &[&str])] = &[
             "series",
             "interval",
             "decision_log",
+            "per_request",
             "per_vm",
             "until",
             "misses",

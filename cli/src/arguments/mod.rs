@@ -53,7 +53,7 @@ pub use predict::{Predict, Solver, Solving};
 pub use reading::{Reading, Window};
 pub use replay::{Backend, DEVICE_QUEUE_DEPTH, Replay};
 pub use replaying::{Replaying, Until};
-pub use report::{OnlyReport, Report, ReportFile};
+pub use report::{OnlyReport, Report, ReportFile, Table};
 pub use reproduce::Reproduce;
 pub use serve::{Serve, ServeMap, ServeVmBy, Urgency};
 pub use shell::{Completions, Man};
@@ -217,10 +217,13 @@ pub enum Command {
     /// (Student's t). Each group of numbers has a bound for its mean error. Where the paper leaves a choice open,
     /// iocast made one; the alternatives show the results of other choices.
     Reproduce(Reproduce),
-    /// Make one HTML file of a result, to look at and to pass on
+    /// Make one HTML file of a result, to look at and to pass on, or tables of single requests
     ///
     /// The file stands alone: it asks no network for anything, can be read without scripts and printed. It opens with
     /// the answer, then come the comparison, distributions, what happened over time, and where the figures come from.
+    ///
+    /// With --table, --by or --sql it makes a table of what `compare --per-request` wrote, or of a capture in our Parquet
+    /// format. The columns are in docs/notebooks.md.
     Report(Report),
     /// Compile a scheduler of Linux from its own source, for `--schedulers kernel:mq.so`
     #[command(subcommand)]

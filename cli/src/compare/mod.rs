@@ -6,6 +6,7 @@ mod details;
 mod load;
 mod observers;
 pub mod options;
+mod per_request;
 pub mod picture;
 mod rules;
 mod source;
@@ -25,10 +26,13 @@ use replay::overload::Overload;
 use replay::rotational::asks_rotation;
 use replay::sources::{ReplaySource, TimeWindow, TraceRead};
 use replay::stack::Shares;
-use replay::{DecisionLog, Ended, Engine, HistoryRecorder, Host, Limits, Metrics, ReplayError, Stage, figures};
+use replay::{
+    DecisionLog, Ended, Engine, HistoryRecorder, Host, Limits, Metrics, ReplayError, RequestRows, Stage, figures,
+};
 use schedulers::Registry;
 use schedulers::Scheduler as _;
 use schedulers::plugin::{keep, leave_kept};
+use traces::results::requests::WrittenPart;
 use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
 use traces::spec::{Settings, Spec};
@@ -38,6 +42,7 @@ use traces::whole_file::WholeFile;
 use candidates::Candidate;
 use load::Load;
 use observers::{Log, Observers};
+use per_request::PerRequest;
 use tables::More;
 
 use crate::arguments::Compare;
@@ -78,6 +83,8 @@ struct Replayed {
     run: Run,
     read: Vec<TraceRead>,
     fairness: Option<Fairness>,
+    /// Its rows of the table of requests.
+    rows: Option<WrittenPart>,
 }
 
 pub fn run(arguments: &Compare) -> Result<()> {
@@ -90,14 +97,19 @@ pub fn run(arguments: &Compare) -> Result<()> {
     let baseline = candidates::baseline(arguments.baseline.as_deref(), &candidates)?;
     let setups: Vec<Setup<'_>> = drives.into_iter().map(|drive| Setup::new(arguments, drive)).collect::<Result<_>>()?;
     create_folders(arguments, &candidates)?;
-    if arguments.stack.series.is_some() || arguments.report.is_written() {
+    if arguments.stack.series.is_some() || arguments.report.is_written() || arguments.per_request.is_some() {
         remove_unfinished_outputs()?;
     }
     let files = PictureFiles::planned(&arguments.picture)?;
     let report = arguments.report.planned(arguments.picture.force)?;
-    let replayed = replay_all(&setups, &candidates)?;
+    let Setup { load, options, window, .. } = &setups[0];
+    let per_request = PerRequest::planned(arguments, load, options, *window)?;
+    let mut replayed = replay_all(&setups, &candidates, per_request.as_ref())?;
     let requests = |run: &Run| run.all.requests + run.other.requests;
     ensure!(replayed.iter().all(|replayed| requests(&replayed.run) > 0), setups[0].load.nothing(setups[0].window));
+    if let Some(table) = per_request {
+        table.join(replayed.iter_mut().filter_map(|replayed| replayed.rows.take()))?;
+    }
     let mut comparison = compare(&setups, replayed, baseline)?;
     for warning in &comparison.provenance.warnings {
         eprintln!("iocast: warning: {warning}");
@@ -144,7 +156,7 @@ fn paths<'a>(
 /// The names of the files that the replays wrote.
 fn files_of_replays(arguments: &Compare, candidates: &[Candidate]) -> Vec<String> {
     let each = folders(arguments).flat_map(|(folder, ending, _)| paths(candidates, folder, ending));
-    each.map(|path| path.display().to_string()).collect()
+    arguments.per_request.iter().cloned().chain(each).map(|path| path.display().to_string()).collect()
 }
 
 /// Creates the folders of the files that each replay writes, in which no such file may lie without `--force`.
@@ -162,10 +174,15 @@ fn create_folders(arguments: &Compare, candidates: &[Candidate]) -> Result<()> {
 
 /// Runs all replays, several at a time. The number of threads changes neither their order nor their bytes. Schedulers
 /// of libraries run last, so that the others' runs are there if one crashes.
-fn replay_all(setups: &[Setup<'_>], candidates: &[Candidate]) -> Result<Vec<Replayed>> {
+fn replay_all(
+    setups: &[Setup<'_>],
+    candidates: &[Candidate],
+    per_request: Option<&PerRequest>,
+) -> Result<Vec<Replayed>> {
     let progress = setups[0].load.progress(candidates.len());
-    let replay =
-        |&(index, of): &(usize, &Candidate)| Ok((index, setups[of.drive].replay(index, of, progress.counter(index))?));
+    let replay = |&(index, of): &(usize, &Candidate)| {
+        Ok((index, setups[of.drive].replay(index, of, per_request, progress.counter(index))?))
+    };
     let (of_libraries, ours): (Vec<_>, Vec<_>) = candidates.iter().enumerate().partition(|(_, of)| of.is_in_library());
     let mut replayed: Vec<(usize, Replayed)> = ours.par_iter().map(replay).collect::<Result<_>>()?;
     if !of_libraries.is_empty() {
@@ -225,7 +242,13 @@ impl<'a> Setup<'a> {
         Ok(Setup { arguments, drive, part, load, options, window, limits })
     }
 
-    fn replay(&self, index: usize, candidate: &Candidate, progress: Arc<AtomicU64>) -> Result<Replayed> {
+    fn replay(
+        &self,
+        index: usize,
+        candidate: &Candidate,
+        per_request: Option<&PerRequest>,
+        progress: Arc<AtomicU64>,
+    ) -> Result<Replayed> {
         let part = candidate.part()?;
         let BuiltDrive { drive, model, .. } = drive_models::build(&self.drive)?;
         let (source, advance) =
@@ -239,6 +262,7 @@ impl<'a> Setup<'a> {
             log_path,
             shares: self.shares(index, candidate)?,
             history: (self.arguments.history || self.arguments.report.is_written()).then(HistoryRecorder::default),
+            rows: per_request.map(|table| table.rows(self.arguments, &part.name, &self.part.name)).transpose()?,
             advance,
         };
         let start = Start { part, source, observers };
@@ -276,12 +300,13 @@ impl<'a> Setup<'a> {
             }
             other => other.into(),
         })?;
-        let Observers { metrics, overload, log, log_path, shares, history, .. } = observer;
+        let Observers { metrics, overload, log, log_path, shares, history, rows, .. } = observer;
         if let Some(log) = log {
             let name = || format!("the decision log {}", log_path.display());
             log.finish().and_then(|out| Ok(out.into_inner()?)).with_context(name)?.finish()?;
         }
         let fairness = shares.map(Shares::finish).transpose()?;
+        let rows = rows.map(RequestRows::finish).transpose()?;
         let verdict = overload.verdict();
         let open = matches!(self.load, Load::Traces(_)) && self.arguments.replaying.pacing.is_open();
         let status = match verdict.why(outcome.held_back.then_some(MAX_QUEUE)) {
@@ -297,7 +322,7 @@ impl<'a> Setup<'a> {
                 .push(format!("arrivals were held back by {MAX_QUEUE} {}", self.arguments.replaying.stage.max_queue));
         }
         run.notes.extend(source.notes(outcome.held_back));
-        Ok((Replayed { run, read: source.read(), fairness }, host))
+        Ok((Replayed { run, read: source.read(), fairness, rows }, host))
     }
 
     fn metrics(&self) -> Metrics {

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use replay::overload::Overload;
 use replay::stack::Shares;
-use replay::{DecisionLog, HistoryRecorder, Metrics, Observer};
+use replay::{DecisionLog, HistoryRecorder, Metrics, Observer, RequestRows};
 use traces::whole_file::WholeFile;
 use traces::{Request, RequestId, Timestamp, VmId};
 
@@ -25,6 +25,8 @@ pub struct Observers {
     pub shares: Option<Shares>,
     /// What happens over time.
     pub history: Option<HistoryRecorder>,
+    /// The rows of the table of requests.
+    pub rows: Option<RequestRows>,
     /// Moves the progress bar where the source does not.
     pub advance: Option<Advance>,
 }
@@ -37,6 +39,7 @@ macro_rules! each {
         $self.log.$method($($argument),*);
         $self.shares.$method($($argument),*);
         $self.history.$method($($argument),*);
+        $self.rows.$method($($argument),*);
         $self.advance.$method($($argument),*);
     };
 }
@@ -59,6 +62,10 @@ impl Observer for Observers {
     }
     fn served(&mut self, served: &replay::observer::Served) {
         each!(self.served(served));
+    }
+    fn served_arrival(&mut self, id: RequestId, served: &replay::observer::Served) {
+        // Nothing else needs it, and it comes once for every arrival.
+        self.rows.served_arrival(id, served);
     }
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         each!(self.completed(now, id, request));

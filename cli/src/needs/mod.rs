@@ -6,11 +6,13 @@ mod registry;
 mod resources;
 pub mod uses;
 
-use anyhow::{Result, bail};
+use std::path::PathBuf;
+
+use anyhow::{Context as _, Result, bail};
 use capture::programs::find;
 
 pub use probes::io_uring_unavailable;
-pub use registry::NEEDS;
+pub use registry::{NEEDS, TABLES};
 pub use resources::{memory_doubt, require_memory, space_doubt};
 pub use uses::Use;
 
@@ -34,6 +36,8 @@ pub enum Kind {
     Program(&'static str),
     /// A program that Debian has no package of, and where it comes from.
     Unpackaged(&'static str),
+    /// A program of ours that is installed beside this one, and how it gets there.
+    Companion(&'static str),
     /// A permission of this user.
     Permission(Probe),
     /// A property of the running kernel.
@@ -47,7 +51,7 @@ pub enum Kind {
 impl Kind {
     pub fn name(self) -> &'static str {
         match self {
-            Kind::Program(_) | Kind::Unpackaged(_) => "program",
+            Kind::Program(_) | Kind::Unpackaged(_) | Kind::Companion(_) => "program",
             Kind::Permission(_) => "permission",
             Kind::Kernel(_) => "kernel",
             Kind::Device(_) => "device",
@@ -62,14 +66,23 @@ impl Need {
     /// # Errors
     /// It is missing: why, and the remedy.
     pub fn find(&self) -> Result<String, String> {
-        let program = |remedy: String| match find(self.name) {
+        let program = |remedy: String| match self.path() {
             Some(path) => Ok(path.display().to_string()),
             None => Err(format!("not installed: {remedy}")),
         };
         match self.kind {
             Kind::Program(package) => program(format!("{INSTALL} {package}")),
-            Kind::Unpackaged(source) => program(source.to_owned()),
+            Kind::Unpackaged(source) | Kind::Companion(source) => program(source.to_owned()),
             Kind::Permission(probe) | Kind::Kernel(probe) | Kind::Device(probe) | Kind::Resource(probe) => probe(),
+        }
+    }
+
+    /// The path of a program; of a companion first beside this program.
+    fn path(&self) -> Option<PathBuf> {
+        let beside = || Some(std::env::current_exe().ok()?.with_file_name(self.name)).filter(|path| path.is_file());
+        match self.kind {
+            Kind::Companion(_) => beside().or_else(|| find(self.name)),
+            _ => find(self.name),
         }
     }
 
@@ -83,6 +96,16 @@ impl Need {
 }
 
 const INSTALL: &str = "apt-get install";
+
+/// The path of a companion, a program of ours in [`NEEDS`] that `run` cannot do without.
+///
+/// # Errors
+/// As [`check`].
+pub fn companion(name: &str, run: Use) -> Result<PathBuf> {
+    check(&[run])?;
+    let row = NEEDS.iter().find(|row| row.name == name);
+    row.and_then(Need::path).with_context(|| format!("{name} has vanished"))
+}
 
 /// Checks that this host has all that a run needs, which is each of `uses`.
 ///

@@ -8,6 +8,9 @@ const fn program(name: &'static str, package: &'static str, needed: &'static [Us
     Need { name, kind: Kind::Program(package), needed, useful }
 }
 
+/// The program that makes tables, whose packages this one does not link.
+pub const TABLES: &str = "iocast-tables";
+
 /// Everything that a subcommand may need of the host.
 pub const NEEDS: &[Need] = &[
     program("blktrace", "blktrace", &[CAPTURE_BLOCK_BLKTRACE], &[CAPTURE_BLOCK]),
@@ -38,6 +41,15 @@ pub const NEEDS: &[Need] = &[
     program("ldd", "libc-bin", &[CAPTURE_LAB_FILEBENCH], &[]),
     program("chrt", "util-linux", &[SERVE_REALTIME], &[SERVE]),
     program("cc", "gcc", &[KERNEL_SCHEDULER_BUILD], &[]),
+    Need {
+        name: TABLES,
+        kind: Kind::Companion(
+            "`make tables` builds it in iocast's sources, in about a quarter of an hour, and `make install` installs it \
+             beside iocast",
+        ),
+        needed: &[REPORT_TABLES],
+        useful: &[],
+    },
     program("nbd-client", "nbd-client", &[], &[SERVE_CLIENTS]),
     program("nbdinfo", "libnbd-bin", &[], &[SERVE_CLIENTS]),
     program("fio", "fio", &[REPLAY_FIO], &[CONVERT_REPLAYED]),

@@ -56,6 +56,7 @@ pub const REPLAY: Use = Use::every("replay");
 pub const REPLAY_BTREPLAY: Use = Use::when("replay", "with --engine btreplay");
 pub const REPLAY_FIO: Use = Use::when("replay", "with --engine fio");
 pub const REPLAY_IO_URING: Use = Use::when("replay", "with --backend io_uring");
+pub const REPORT_TABLES: Use = Use::when("report", "with --table, --by or --sql");
 pub const SERVE: Use = Use::every("serve");
 pub const SERVE_CLIENTS: Use = Use::when("serve", "as its client");
 pub const SERVE_UBLK: Use = Use::when("serve", "with --listen ublk");

@@ -1,6 +1,7 @@
-//! `iocast report`: one HTML file from a result.
+//! `iocast report`: one HTML file from a result; tables of requests.
 
 mod kinds;
+mod tables;
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -37,9 +38,15 @@ const NAME_MAX: usize = 80;
 /// # Errors
 /// A result that cannot be read or is of another kind or version; a file that cannot be written.
 pub fn run(arguments: &Report) -> Result<()> {
+    if arguments.table.is_wanted() {
+        return tables::run(arguments);
+    }
+    let [result] = arguments.inputs.as_slice() else {
+        bail!(UsageError("a report is made of one result; several files are for --table, --by or --sql".to_owned()));
+    };
     remove_unfinished_outputs()?;
-    let outputs = Outputs::planned(Some(&arguments.output), arguments.figures.as_deref(), arguments.force)?;
-    let page = of_stored(&arguments.result)?;
+    let outputs = Outputs::planned(arguments.output.as_deref(), arguments.figures.as_deref(), arguments.force)?;
+    let page = of_stored(result)?;
     let mut names = Vec::new();
     outputs.write(&page, &mut names)?;
     print(written(&names, OutputFormat::Table).trim_start())
@@ -63,8 +70,8 @@ fn of_stored(path: &Path) -> Result<Page> {
         Err(_) if formats::recognise(path, &ReadOptions::default()).is_ok() => {
             let path = path.display();
             let error = format!(
-                "{path} is a trace; `iocast stat {path} --report FILE.html` makes a report of it, and `iocast compare` \
-                 one of its replays"
+                "{path} is a trace; `iocast stat {path} --report FILE.html` makes a report of it, `iocast compare` one of \
+                 its replays, and `iocast report {path} --table responses` a table if it is Parquet"
             );
             bail!(UsageError(error));
         }

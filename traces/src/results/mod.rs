@@ -18,6 +18,7 @@ pub mod live;
 pub mod placement;
 pub mod prediction;
 pub mod reproduction;
+pub mod requests;
 pub mod serving;
 pub mod solved_net;
 pub mod stack;

@@ -60,6 +60,7 @@ pub use reader::ParquetReader;
 pub use recovery::{Recovered, is_whole, recover};
 pub(crate) use table::TableWriter;
 pub use writer::ParquetWriter;
+pub(crate) use writer::refused;
 
 /// The format's row in [`crate::formats::FORMATS`].
 pub const FORMAT: Format = Format {

@@ -167,7 +167,7 @@ fn properties() -> WriterProperties {
     properties.build()
 }
 
-pub(super) fn refused(path: &Path, error: &ParquetError) -> WriteError {
+pub(crate) fn refused(path: &Path, error: &ParquetError) -> WriteError {
     // An error of the operating system is passed on as such, so that a full disk can be recognised.
     if let ParquetError::External(inner) = error
         && let Some(code) = inner.downcast_ref::<io::Error>().and_then(io::Error::raw_os_error)
