@@ -1,0 +1,77 @@
+#!/usr/bin/env bash
+# Builds the Debian package and the static archive into target/dist. `make dist` calls it.
+#
+# Both hold the tree that `make install` lays, so that nothing is listed a second time. One commit and one toolchain give
+# the same bytes in any folder: times are the commit's, and no path of the builder is in the program.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+umask 022
+export LC_ALL=C TZ=UTC
+export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+cargo_home=${CARGO_HOME:-$HOME/.cargo}
+target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
+host=$(rustc -vV | sed -n 's/^host: //p')
+musl=${host%%-*}-unknown-linux-musl
+version=$(cargo pkgid --package iocast | sed 's/.*[#@]//')
+archive=iocast-$version-$musl
+cargo fetch --locked --quiet
+mkdir -p "$target/dist"
+
+# Where the sources lie on this host, and the names that the program shows in their place.
+sysroot=$(rustc --print sysroot)
+renamed=("$PWD=/iocast" "$target=/target"
+  "$sysroot/lib/rustlib/src/rust=/rustc/$(rustc -vV | sed -n 's/^commit-hash: //p')")
+for registry in "$cargo_home"/registry/src/*; do renamed+=("$registry=/crates"); done
+
+# Builds the program for a target and lays the tree of `make install` below a folder.
+lay() { # TARGET DESTDIR PREFIX [VARIABLE=VALUE...]
+  local built=$target/$1/shipped/iocast
+  RUSTFLAGS="${renamed[*]/#/--remap-path-prefix=}" CFLAGS="${renamed[*]/#/-ffile-prefix-map=}" \
+    cargo build --profile shipped --locked --quiet --package iocast --target "$1"
+  for path in "$PWD" "$target" "$cargo_home" "$sysroot" "$HOME/"; do
+    ! grep -qaF "$path" "$built" || { echo "$built mentions $path" >&2; exit 1; }
+  done
+  rm -rf "$2"
+  make --no-print-directory install IOCAST="$built" DESTDIR="$2" PREFIX="$3" "${@:4}"
+  licences "$1" >"$2$3/share/doc/iocast/third-party.txt"
+  chmod -R u=rwX,go=rX "$2"
+}
+
+# The licences of all that is linked into the program, which want to be passed on with it.
+licences() { # TARGET
+  echo "This program contains the following packages from https://crates.io."
+  cargo tree --locked --package iocast --edges normal --target "$1" --prefix none --format '{p} {l}' | sort -u |
+    while read -r name crate_version licence; do
+      folder=$(echo "$cargo_home"/registry/src/*/"$name-${crate_version#v}")
+      [ -d "$folder" ] || continue # One of ours.
+      printf '\n==== %s %s: %s\n' "$name" "${crate_version#v}" "$licence"
+      # Of two licences to choose from, the one is enough that is MIT's.
+      texts=$(find "$folder" -maxdepth 2 -type f -iname '*licen[cs]e*mit*')
+      [ -n "$texts" ] || texts=$(find "$folder" -maxdepth 2 -type f \( -iname '*licen[cs]e*' -o -iname 'copying*' \) | sort)
+      for text in $texts; do cat "$text"; done
+    done
+}
+
+package() {
+  local root=$target/$host/shipped/deb doc
+  lay "$host" "$root" /usr ZSH_COMPLETION="$root/usr/share/zsh/vendor-completions/_iocast"
+  doc=$root/usr/share/doc/iocast
+  rm "$doc"/LICENSE-* # The file `copyright` has them.
+  printf '%s\n' "iocast ($version-1) unstable; urgency=medium" "" "  * CHANGELOG.md has what has changed." "" \
+    " -- The iocast authors <iocast@users.noreply.github.com>  $(date --rfc-email --date="@$SOURCE_DATE_EPOCH")" |
+    gzip -9n >"$doc/changelog.Debian.gz"
+  cargo deb --quiet --no-build --no-strip --locked --profile shipped --target "$host" --package iocast --output "$target/dist/"
+}
+
+static_archive() {
+  local stage=$target/$musl/shipped/archive
+  lay "$musl" "$stage" "/$archive"
+  cp dist/README.md "$stage/$archive/"
+  chmod 644 "$stage/$archive/README.md"
+  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -C "$stage" -c "$archive" |
+    gzip -9n >"$target/dist/$archive.tar.gz"
+}
+
+package
+static_archive
+cd "$target/dist" && sha256sum "$archive.tar.gz" iocast_"$version"-1_*.deb
