@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Builds the Debian package and the static archive into target/dist. `make dist` calls it.
 #
-# Both hold the tree that `make install` lays, so that nothing is listed a second time. One commit and one toolchain give
-# the same bytes in any folder: times are the commit's, and no path of the builder is in the program.
+# Both hold the tree that `make install` lays, so that nothing is listed a second time. One commit and one toolchain
+# give the same bytes in any folder: times are the commit's, and no path of the builder is in the program.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
@@ -28,28 +28,31 @@ lay() { # TARGET DESTDIR PREFIX [VARIABLE=VALUE...]
   local built=$target/$1/shipped/iocast
   RUSTFLAGS="${renamed[*]/#/--remap-path-prefix=}" CFLAGS="${renamed[*]/#/-ffile-prefix-map=}" \
     cargo build --profile shipped --locked --quiet --package iocast --target "$1"
-  for path in "$PWD" "$target" "$cargo_home" "$sysroot" "$HOME/"; do
-    ! grep -qaF "$path" "$built" || { echo "$built mentions $path" >&2; exit 1; }
-  done
   rm -rf "$2"
   make --no-print-directory install IOCAST="$built" DESTDIR="$2" PREFIX="$3" "${@:4}"
+  for path in "$PWD" "$target" "$cargo_home" "$sysroot" "$HOME/"; do
+    ! grep -aF "$path" "$2$3"/bin/* >/dev/null || { echo "a program below $2 mentions $path" >&2; exit 1; }
+  done
   licences "$1" >"$2$3/share/doc/iocast/third-party.txt"
   chmod -R u=rwX,go=rX "$2"
 }
 
 # The licences of all that is linked into the program, which want to be passed on with it.
 licences() { # TARGET
-  echo "This program contains the following packages from https://crates.io."
-  cargo tree --locked --package iocast --edges normal --target "$1" --prefix none --format '{p} {l}' | sort -u |
-    while read -r name crate_version licence; do
-      folder=$(echo "$cargo_home"/registry/src/*/"$name-${crate_version#v}")
+  local folder texts
+  echo 'The program contains the standard library of Rust (MIT OR Apache-2.0, https://www.rust-lang.org/policies/licenses)'
+  echo 'and these packages of https://crates.io:'
+  cargo tree --locked --package iocast --edges normal --target "$1" --prefix none --no-dedupe --format '{p} {l}' |
+    sed 's/ (proc-macro)//' | sort -u | while read -r name number licence; do
+      folder=$(echo "$cargo_home"/registry/src/*/"$name-${number#v}")
       [ -d "$folder" ] || continue # One of ours.
-      printf '\n==== %s %s: %s\n' "$name" "${crate_version#v}" "$licence"
-      # Of two licences to choose from, the one is enough that is MIT's.
-      texts=$(find "$folder" -maxdepth 2 -type f -iname '*licen[cs]e*mit*')
-      [ -n "$texts" ] || texts=$(find "$folder" -maxdepth 2 -type f \( -iname '*licen[cs]e*' -o -iname 'copying*' \) | sort)
+      printf '\n==== %s %s: %s\n' "$name" "${number#v}" "$licence"
+      # Where there is a choice, MIT's text is enough.
+      texts=$(find "$folder" -maxdepth 2 -iname '*licen[cs]e*mit*' -type f)
+      texts=${texts:-$(find "$folder" -maxdepth 2 \( -iname '*licen[cs]e*' -o -iname 'copying*' \) -type f | sort)}
       for text in $texts; do cat "$text"; done
     done
+  case $1 in *-musl) printf '\n==== musl\n' && cat /usr/share/doc/musl-dev/copyright ;; esac
 }
 
 package() {
@@ -60,7 +63,8 @@ package() {
   printf '%s\n' "iocast ($version-1) unstable; urgency=medium" "" "  * CHANGELOG.md has what has changed." "" \
     " -- The iocast authors <iocast@users.noreply.github.com>  $(date --rfc-email --date="@$SOURCE_DATE_EPOCH")" |
     gzip -9n >"$doc/changelog.Debian.gz"
-  cargo deb --quiet --no-build --no-strip --locked --profile shipped --target "$host" --package iocast --output "$target/dist/"
+  cargo deb --quiet --no-build --no-strip --locked --profile shipped --target "$host" --package iocast \
+    --output "$target/dist/"
 }
 
 static_archive() {
@@ -68,8 +72,8 @@ static_archive() {
   lay "$musl" "$stage" "/$archive"
   cp dist/README.md "$stage/$archive/"
   chmod 644 "$stage/$archive/README.md"
-  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu -C "$stage" -c "$archive" |
-    gzip -9n >"$target/dist/$archive.tar.gz"
+  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu \
+    --directory "$stage" --create "$archive" | gzip -9n >"$target/dist/$archive.tar.gz"
 }
 
 package

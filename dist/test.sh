@@ -20,7 +20,10 @@ trap cleanup EXIT
 inside() { chroot "$root" env --ignore-environment HOME=/root PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C.UTF-8 "$@"; }
 
 # What there is in the root, but for the package manager's records.
-files() { (cd "$root" && find . -xdev \( -path ./var/lib/dpkg -o -path ./var/log -o -path ./var/cache -o -path ./tmp \) -prune -o -print | sort); }
+files() {
+  (cd "$root" && find . \( -path ./var/lib/dpkg -o -path ./var/log -o -path ./var/cache -o -path ./tmp \) -prune -o -print |
+    sort)
+}
 
 echo "== lintian"
 lintian --fail-on error,warning --allow-root "$deb"
