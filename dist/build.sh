@@ -13,6 +13,7 @@ target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 host=$(rustc -vV | sed -n 's/^host: //p')
 musl=${host%%-*}-unknown-linux-musl
 version=$(cargo pkgid --package iocast | sed 's/.*[#@]//')
+maintainer=$(sed -n 's/^authors = \["\(.*\)"\]$/\1/p' Cargo.toml)
 archive=iocast-$version-$musl
 cargo fetch --locked --quiet
 mkdir -p "$target/dist"
@@ -59,10 +60,12 @@ package() {
   local root=$target/$host/shipped/deb doc
   lay "$host" "$root" /usr ZSH_COMPLETION="$root/usr/share/zsh/vendor-completions/_iocast"
   doc=$root/usr/share/doc/iocast
-  rm "$doc"/LICENSE-* # The file `copyright` has them.
-  printf '%s\n' "iocast ($version-1) unstable; urgency=medium" "" "  * CHANGELOG.md has what has changed." "" \
-    " -- The iocast authors <iocast@users.noreply.github.com>  $(date --rfc-email --date="@$SOURCE_DATE_EPOCH")" |
-    gzip -9n >"$doc/changelog.Debian.gz"
+  # Names and places that Debian wants. The file `copyright` has the licences.
+  rm "$doc"/LICENSE-*
+  mv "$doc/CHANGELOG.md" "$doc/changelog"
+  printf '%s\n' "iocast ($version-1) unstable; urgency=medium" "" "  * changelog.gz has what has changed." "" \
+    " -- $maintainer  $(date --rfc-email --date="@$SOURCE_DATE_EPOCH")" >"$doc/changelog.Debian"
+  gzip -9n "$root"/usr/share/man/man1/* "$doc/changelog" "$doc/changelog.Debian"
   cargo deb --quiet --no-build --no-strip --locked --profile shipped --target "$host" --package iocast \
     --output "$target/dist/"
 }

@@ -26,7 +26,8 @@ files() {
 }
 
 echo "== lintian"
-lintian --fail-on error,warning --allow-root "$deb"
+# The first version of a package in Debian closes the report that asks for it. This one is not in Debian.
+lintian --fail-on error,warning --suppress-tags initial-upload-closes-no-bugs --allow-root "$deb"
 
 echo "== a bare root"
 rm -rf "$root"
