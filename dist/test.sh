@@ -55,7 +55,8 @@ diff "$dist/files-before" "$dist/files-after"
 echo "== every subcommand of the package, and of the archive"
 inside dpkg --install /tmp/iocast.deb
 inside apt-get update -qq
-inside dpkg-query --show --showformat '${Recommends}, ${Suggests}' iocast | tr -d , |
+# With libc6-dev, which gcc recommends. Without the rest of what they recommend, which is desktops.
+inside dpkg-query --show --showformat '${Recommends}, ${Suggests}, libc6-dev' iocast | tr -d , |
   inside DEBIAN_FRONTEND=noninteractive xargs apt-get install -y -qq --no-install-recommends >/dev/null
 mkdir "$root/opt/iocast"
 tar -xzf "$archive" -C "$root/opt/iocast" --strip-components 1

@@ -132,7 +132,7 @@ const ALSO_ALONE: &str = "iocast-calibrate";
 fn subcommands(prefix: &Path) -> BTreeSet<String> {
     let pages = files(&prefix.join("share/man/man1"));
     let name = |page: &PathBuf| page.display().to_string().trim_end_matches(".gz").trim_end_matches(".1").to_owned();
-    let names: Vec<String> = pages.iter().map(name).collect();
+    let names: Vec<String> = pages.iter().map(name).filter(|name| name.starts_with("iocast")).collect();
     let is_leaf =
         |name: &&String| *name == ALSO_ALONE || !names.iter().any(|other| other.starts_with(&format!("{name}-")));
     names.iter().filter(is_leaf).map(|name| name["iocast-".len()..].replace('-', " ")).collect()
