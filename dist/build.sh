@@ -7,7 +7,9 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 umask 022
 export LC_ALL=C TZ=UTC
-export SOURCE_DATE_EPOCH=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+# Not for compilers, which would begin anew with each commit.
+epoch=${SOURCE_DATE_EPOCH:-$(git log -1 --format=%ct)}
+unset SOURCE_DATE_EPOCH
 cargo_home=${CARGO_HOME:-$HOME/.cargo}
 target=$(realpath -m "${CARGO_TARGET_DIR:-target}")
 host=$(rustc -vV | sed -n 's/^host: //p')
@@ -30,7 +32,7 @@ lay() { # TARGET DESTDIR PREFIX [VARIABLE=VALUE...]
   RUSTFLAGS="${renamed[*]/#/--remap-path-prefix=}" CFLAGS="${renamed[*]/#/-ffile-prefix-map=}" \
     cargo build --profile shipped --locked --quiet --package iocast --target "$1"
   rm -rf "$2"
-  make --no-print-directory install IOCAST="$built" DESTDIR="$2" PREFIX="$3" "${@:4}"
+  make --no-print-directory --silent install IOCAST="$built" DESTDIR="$2" PREFIX="$3" "${@:4}"
   for path in "$PWD" "$target" "$cargo_home" "$sysroot" "$HOME/"; do
     ! grep -aF "$path" "$2$3"/bin/* >/dev/null || { echo "a program below $2 mentions $path" >&2; exit 1; }
   done
@@ -49,7 +51,7 @@ licences() { # TARGET
       [ -d "$folder" ] || continue # One of ours.
       printf '\n==== %s %s: %s\n' "$name" "${number#v}" "$licence"
       # Where there is a choice, MIT's text is enough.
-      texts=$(find "$folder" -maxdepth 2 -iname '*licen[cs]e*mit*' -type f)
+      texts=$(find "$folder" -maxdepth 2 -iname '*licen[cs]e*mit*' -type f | sort)
       texts=${texts:-$(find "$folder" -maxdepth 2 \( -iname '*licen[cs]e*' -o -iname 'copying*' \) -type f | sort)}
       for text in $texts; do cat "$text"; done
     done
@@ -64,10 +66,10 @@ package() {
   rm "$doc"/LICENSE-*
   mv "$doc/CHANGELOG.md" "$doc/changelog"
   printf '%s\n' "iocast ($version-1) unstable; urgency=medium" "" "  * changelog.gz has what has changed." "" \
-    " -- $maintainer  $(date --rfc-email --date="@$SOURCE_DATE_EPOCH")" >"$doc/changelog.Debian"
+    " -- $maintainer  $(date --rfc-email --date="@$epoch")" >"$doc/changelog.Debian"
   gzip -9n "$root"/usr/share/man/man1/* "$doc/changelog" "$doc/changelog.Debian"
-  cargo deb --quiet --no-build --no-strip --locked --profile shipped --target "$host" --package iocast \
-    --output "$target/dist/"
+  SOURCE_DATE_EPOCH=$epoch cargo deb --quiet --no-build --no-strip --locked --profile shipped --target "$host" \
+    --package iocast --output "$target/dist/"
 }
 
 static_archive() {
@@ -75,7 +77,7 @@ static_archive() {
   lay "$musl" "$stage" "/$archive"
   cp dist/README.md "$stage/$archive/"
   chmod 644 "$stage/$archive/README.md"
-  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$SOURCE_DATE_EPOCH" --format=gnu \
+  tar --sort=name --owner=0 --group=0 --numeric-owner --mtime="@$epoch" --format=gnu \
     --directory "$stage" --create "$archive" | gzip -9n >"$target/dist/$archive.tar.gz"
 }
 
