@@ -1,6 +1,6 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
 .PHONY: demo install uninstall tables notebooks book reference test test-full test-long test-tables test-book test-kernel kernel-trees \
-  example peers fuzz bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64 browser accessibility semver
+  example peers fuzz bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64 browser accessibility semver dist test-dist
 
 # The main job on shipped samples, and its report. Needs a Rust toolchain and nothing else.
 demo:
@@ -115,6 +115,23 @@ semver:
 package:
 	cargo package --workspace --no-verify --quiet --allow-dirty
 
+# The Debian package and the static archive, in target/dist: the tree that `make install` lays. Needs rustup.
+CARGO_DEB := 3.8.0
+DIST_PACKAGES := musl-gcc:musl-tools dpkg-shlibdeps:dpkg-dev
+dist:
+	$(call packages,$(DIST_PACKAGES))
+	[ "$$(cargo deb --version 2>/dev/null)" = $(CARGO_DEB) ] || cargo install cargo-deb --locked --version $(CARGO_DEB)
+	rustup target add $$(uname -m)-unknown-linux-musl
+	dist/build.sh
+
+# Both of them in a bare Debian root, which it makes below target and removes: every subcommand runs there. Needs root.
+TEST_DIST_PACKAGES := mmdebstrap:mmdebstrap lintian:lintian man:man-db groff:groff readelf:binutils
+test-dist: dist tools kernel-trees
+	$(call packages,$(TEST_DIST_PACKAGES))
+	cargo test --profile long --workspace --test installed --no-run
+	mountpoint -q /sys/kernel/tracing || $(SUDO) mount -t tracefs nodev /sys/kernel/tracing
+	$(SUDO) env "PATH=$$PATH" "HOME=$$HOME" dist/test.sh
+
 # Our schedulers of Linux against the kernel's own code. Downloads two of Debian's kernel sources, 280 MB, and unpacks
 # what is needed of them into target/kernel. KERNEL_SEQUENCES=2100 makes some ten million decisions of each, from the
 # seed KERNEL_SEED on.
@@ -149,10 +166,15 @@ PACKAGES := blkparse:blktrace btrecord:blktrace btreplay:blktrace fio:fio blkrep
 export PATH := $(PATH):/usr/sbin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 tools:
-	@missing=""; for pair in $(PACKAGES); do \
+	$(call packages,$(PACKAGES))
+
+# Installs the packages of the pairs PROGRAM:PACKAGE whose programs are missing.
+define packages
+	@missing=""; for pair in $(1); do \
 	  command -v "$${pair%%:*}" >/dev/null || missing="$$missing $${pair##*:}"; done; \
 	if [ -n "$$missing" ]; then echo "installing$$missing with apt-get"; \
 	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends $$missing; fi
+endef
 
 lint:
 	cargo fmt --all -- --check

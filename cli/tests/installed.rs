@@ -1,5 +1,8 @@
 //! The program where it is installed: `make install` into an empty prefix, then each subcommand once, in an empty folder
 //! of a mount namespace in which the checkout is hidden. Needs root, tracefs, fio and the programs of the lab.
+//!
+//! `make test-dist` has packages installed in a Debian root, which `IOCAST_ROOT` names, below the prefix `IOCAST_PREFIX`.
+//! Each subcommand then runs in that root.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 mod guest_folder;
@@ -7,6 +10,7 @@ mod live;
 mod wire;
 
 use std::collections::BTreeSet;
+use std::env;
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::os::unix::fs::PermissionsExt as _;
@@ -47,28 +51,55 @@ fn files(folder: &Path) -> BTreeSet<PathBuf> {
 
 /// An installed program, and an empty folder to run it in.
 struct Installed {
-    prefix: tempfile::TempDir,
+    /// The root of the system that it is installed in: this one's, or a folder.
+    root: PathBuf,
+    /// Below the root.
+    prefix: PathBuf,
     folder: tempfile::TempDir,
+    /// What is removed at the end: the prefix, unless it was given.
+    _made: Option<tempfile::TempDir>,
     /// The subcommands that have run.
     ran: BTreeSet<String>,
 }
 
 impl Installed {
     fn new() -> Installed {
-        let (prefix, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-        make("install", &[("PREFIX", prefix.path()), ("IOCAST", &built())]);
-        Installed { prefix, folder, ran: BTreeSet::new() }
+        let ran = BTreeSet::new();
+        if let Some(root) = env::var_os("IOCAST_ROOT").map(PathBuf::from) {
+            let prefix = env::var_os("IOCAST_PREFIX").expect("IOCAST_ROOT needs IOCAST_PREFIX").into();
+            let folder = tempfile::tempdir_in(root.join("tmp")).unwrap();
+            return Installed { root, prefix, folder, _made: None, ran };
+        }
+        let (made, folder) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+        make("install", &[("PREFIX", made.path()), ("IOCAST", &built())]);
+        Installed { root: "/".into(), prefix: made.path().to_owned(), folder, _made: Some(made), ran }
+    }
+
+    /// A path below the root, as this test sees it.
+    fn seen(&self, path: &str) -> PathBuf {
+        self.root.join(self.prefix.join(path).strip_prefix("/").unwrap())
     }
 
     /// A command of the installed program, with a plain environment and without the checkout.
     fn command(&mut self, subcommand: &str, arguments: &[&str]) -> Command {
         self.ran.insert(subcommand.replace('-', " "));
-        let hidden = r#"mount -t tmpfs none "$0" && exec "$@""#;
         let mut command = Command::new("unshare");
-        command.args(["--mount", "sh", "-c", hidden]).arg(checkout()).arg(self.prefix.path().join("bin/iocast"));
-        command.args(subcommand.split(' ')).args(arguments).current_dir(self.folder.path());
-        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", self.folder.path());
+        command.args(["--mount", "sh", "-c"]);
+        match self.root == Path::new("/") {
+            true => command.arg(r#"mount -t tmpfs none "$0" && exec "$@""#).arg(checkout()),
+            false => command.arg(IN_ROOT).arg(&self.root),
+        };
+        let folder = Path::new("/").join(self.folder.path().strip_prefix(&self.root).unwrap());
+        command.arg("env").arg("--chdir").arg(&folder).arg(self.prefix.join("bin/iocast"));
+        command.args(subcommand.split(' ')).args(arguments);
+        command.env_clear().env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").env("HOME", folder);
         command
+    }
+
+    /// Whether it can load the schedulers of shared libraries: a static program cannot.
+    fn loads_libraries(&self) -> bool {
+        let program = live::run("readelf", &["--program-headers", self.seen("bin/iocast").to_str().unwrap()]);
+        program.contains("INTERP")
     }
 
     /// Runs a subcommand, which must succeed and write `outputs`. Returns what it printed.
@@ -89,13 +120,19 @@ impl Installed {
     }
 }
 
+/// Enters a root with the devices and file systems of this host's kernel. The root is a mount, as labs need it to be.
+const IN_ROOT: &str = r#"mount --bind "$0" "$0" || exit
+for at in dev proc sys; do mount --rbind "/$at" "$0/$at" || exit; done
+exec chroot "$0" "$@""#;
+
 /// A subcommand that does something by itself although it has subcommands.
 const ALSO_ALONE: &str = "iocast-calibrate";
 
 /// The subcommands that do something, from the names of the installed manual pages.
 fn subcommands(prefix: &Path) -> BTreeSet<String> {
     let pages = files(&prefix.join("share/man/man1"));
-    let names: Vec<String> = pages.iter().map(|page| page.display().to_string().replace(".1", "")).collect();
+    let name = |page: &PathBuf| page.display().to_string().trim_end_matches(".gz").trim_end_matches(".1").to_owned();
+    let names: Vec<String> = pages.iter().map(name).filter(|name| name.starts_with("iocast")).collect();
     let is_leaf =
         |name: &&String| *name == ALSO_ALONE || !names.iter().any(|other| other.starts_with(&format!("{name}-")));
     names.iter().filter(is_leaf).map(|name| name["iocast-".len()..].replace('-', " ")).collect()
@@ -177,7 +214,7 @@ fn forecasts_and_traces(installed: &mut Installed) {
     }
     let captures = ["10/0=r.json", "0/10=w.json", "10/10=m.json", "-o", "storage"];
     installed.runs("calibrate qpn", &captures, &["storage-qpn.txt"]);
-    let net = installed.prefix.path().join("share/doc/iocast/docs/examples/noorshams2014.toml");
+    let net = installed.prefix.join("share/doc/iocast/docs/examples/noorshams2014.toml");
     installed.runs("predict", &["--solve", net.to_str().unwrap(), "--draw", "net.svg"], &["net.svg"]);
     installed.runs("validate closed", &["web.parquet", "--drive", "cheetah-15k4"], &[]);
     let one_at_a_time = (0u64..300).map(|index| {
@@ -194,7 +231,14 @@ fn forecasts_and_traces(installed: &mut Installed) {
     assert!(copied.unwrap().success());
     let source = "linux/block/mq-deadline.c";
     installed.runs("kernel-scheduler build", &[source, "--output", "mq.so"], &["mq.so"]);
-    installed.runs("compare", &["web.parquet", "--end", "5s", "--schedulers", "kernel:./mq.so"], &[]);
+    let elevator = ["web.parquet", "--end", "5s", "--schedulers", "kernel:./mq.so"];
+    if installed.loads_libraries() {
+        installed.runs("compare", &elevator, &[]);
+    } else {
+        let refused = installed.command("compare", &elevator).output().unwrap();
+        assert!(errors(&refused).contains("./mq.so: this iocast is linked statically"), "{}", errors(&refused));
+        assert_eq!(refused.status.code(), Some(2));
+    }
     let project = ["mine", "--traces", "web.parquet", "--end", "5s"];
     installed.runs("bench init", &project, &["mine/Cargo.toml", "mine/scenarios/web.toml", "mine/traces/web.parquet"]);
     installed.runs("validate drive", &["cheetah-9lp", "measured.csv"], &[]);
@@ -212,8 +256,10 @@ fn about_itself(installed: &mut Installed) {
     assert!(installed.runs("doctor", &[], &[]).contains("qemu-system-x86_64"));
     assert!(installed.runs("completions", &["bash"], &[]).contains("COMPREPLY"));
     assert!(installed.runs("man", &["capture", "block"], &[]).contains(".TH iocast-capture-block 1"));
-    let page = installed.prefix.path().join("share/man/man1/iocast-capture-block.1");
-    assert_eq!(installed.runs("man", &["capture", "block"], &[]), fs::read_to_string(page).unwrap());
+    // In packages it is compressed. zcat -f takes both.
+    let page = installed.seen("share/man/man1/iocast-capture-block.1");
+    let page = if page.exists() { page } else { page.with_extension("1.gz") };
+    assert_eq!(installed.runs("man", &["capture", "block"], &[]), live::run("zcat", &["-f", page.to_str().unwrap()]));
 }
 
 fn wire(installed: &mut Installed) {
@@ -264,7 +310,7 @@ fn devices(installed: &mut Installed) {
 #[test]
 fn every_subcommand_works_without_the_checkout() {
     let mut installed = Installed::new();
-    let samples = installed.prefix.path().join("share/doc/iocast/traces/samples");
+    let samples = installed.seen("share/doc/iocast/traces/samples");
     for sample in ["mail.parquet", "web.parquet"] {
         fs::copy(samples.join(sample), installed.folder.path().join(sample)).unwrap();
     }
@@ -272,7 +318,7 @@ fn every_subcommand_works_without_the_checkout() {
     about_itself(&mut installed);
     wire(&mut installed);
     devices(&mut installed);
-    assert_eq!(installed.ran, subcommands(installed.prefix.path()));
+    assert_eq!(installed.ran, subcommands(&installed.seen("")));
 }
 
 #[test]

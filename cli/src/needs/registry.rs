@@ -121,3 +121,25 @@ pub const NEEDS: &[Need] = &[
         useful: &[CAPTURE_BLOCK, CAPTURE_LAB, VALIDATE_GUEST, SERVE],
     },
 ];
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Part of every Debian system, so that no package names them (Debian Policy, 3.8).
+    const ESSENTIAL: [&str; 5] = ["dash", "dpkg", "libc-bin", "tar", "util-linux"];
+
+    #[test]
+    fn debian_package_recommends_or_suggests_every_program() {
+        let manifest: toml::Table = include_str!("../../Cargo.toml").parse().unwrap();
+        let deb = &manifest["package"]["metadata"]["deb"];
+        let listed = ["recommends", "suggests"].map(|field| deb[field].as_str().unwrap().split(", "));
+        let mut listed: Vec<&str> = listed.into_iter().flatten().collect();
+        listed.sort_unstable();
+        let needed: BTreeSet<&str> = NEEDS.iter().filter_map(Need::package).collect();
+        let needed: Vec<&str> = needed.into_iter().filter(|package| !ESSENTIAL.contains(package)).collect();
+        assert_eq!(listed, needed);
+    }
+}

@@ -22,6 +22,10 @@ use crate::entry::Entry;
 
 pub use kept::{keep, leave_kept};
 
+/// Why a program of the static archive loads no library.
+const STATIC: &str = "this iocast is linked statically and cannot load libraries; install its Debian package or build it \
+                      from source (cargo install --path cli)";
+
 /// The libraries that are loaded, by prefix and real path, each with its row.
 static LOADED: Mutex<BTreeMap<(&str, PathBuf), &'static Entry>> = Mutex::new(BTreeMap::new());
 
@@ -32,6 +36,10 @@ static LOADED: Mutex<BTreeMap<(&str, PathBuf), &'static Entry>> = Mutex::new(BTr
 /// A library that cannot be loaded, is of another version of the interface, or describes its scheduler wrongly.
 pub(crate) fn find(prefix: &'static str, path: &str) -> Result<&'static Entry, SpecError> {
     let fail = |problem: String| SpecError::Plugin { path: path.to_owned(), problem };
+    // There, `dlopen` fails with no more than that it is not supported.
+    if cfg!(all(target_env = "musl", target_feature = "crt-static")) {
+        return Err(fail(STATIC.to_owned()));
+    }
     // Without a folder the name would be looked up among the libraries of the system.
     let real = Path::new(path).canonicalize().map_err(|error| fail(error.to_string()))?;
     let mut loaded = LOADED.lock().unwrap_or_else(PoisonError::into_inner);
