@@ -44,7 +44,7 @@ lay() { # TARGET DESTDIR PREFIX [VARIABLE=VALUE...]
 licences() { # TARGET
   local folder texts
   echo 'The program contains the standard library of Rust (MIT OR Apache-2.0, https://www.rust-lang.org/policies/licenses)'
-  echo 'and these packages of https://crates.io:'
+  echo 'and these crates:'
   cargo tree --locked --package iocast --edges normal --target "$1" --prefix none --no-dedupe --format '{p} {l}' |
     sed 's/ (proc-macro)//' | sort -u | while read -r name number licence; do
       folder=$(echo "$cargo_home"/registry/src/*/"$name-${number#v}")
