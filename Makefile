@@ -51,7 +51,6 @@ test: tools lint unit live doc scenarios example
 # AS_ROOT install the program into an empty folder and run every subcommand once, and boot the lab's VMs.
 AS_ROOT := cargo test --profile long --workspace --test installed --test lab --test ublk
 test-full: tools browser kernel-trees tables notebooks
-	cargo clippy $(TABLES) --all-targets -- -D warnings
 	cargo fmt --manifest-path tables/Cargo.toml -- --check
 	cargo test $(TABLES)
 	cargo test --profile long --workspace --test 'long_*' --test papers
