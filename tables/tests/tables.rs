@@ -298,6 +298,8 @@ fn what_cannot_be_done_is_said_with_the_remedy() {
         (&["--sql", "select vm from request", file], 2, "the table is called `requests`"),
         (&["--sql", "selekt 1", file], 2, "--sql: "),
         (&["--sql", "", file], 2, "--sql: "),
+        (&["--sql", "drop table requests", file], 2, "--sql: this gives no table"),
+        (&["--table", "vms", "--quantile", "0.9", file], 2, "cannot be used with"),
         (
             &["--table", "responces", file],
             2,
