@@ -80,7 +80,6 @@ test-long: tools browser kernel-trees
 
 # The program iocast-tables, and the examples of docs/notebooks.md.
 test-tables: tables notebooks
-	cargo clippy $(TABLES) --all-targets -- -D warnings
 	cargo fmt --manifest-path tables/Cargo.toml -- --check
 	cargo test $(TABLES)
 	cargo test --profile long --workspace --test notebooks

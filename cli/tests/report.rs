@@ -186,6 +186,41 @@ fn pictures_of_the_readme_are_what_its_command_makes() {
     }
 }
 
+/// Without the program that makes tables; `make test-full` has it, where docs/notebooks.md is run.
+#[test]
+fn tables_need_another_program_and_options_that_fit() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("table.csv").display().to_string();
+    let mail = sample("mail.parquet");
+    // A copy that has no companion beside it.
+    let alone = folder.path().join("iocast");
+    fs::copy(assert_cmd::cargo::cargo_bin("iocast"), &alone).unwrap();
+    let arguments = ["report", &mail, "--table", "responses", "-o", &output];
+    let said = std::process::Command::new(&alone).args(arguments).env("PATH", "/nowhere").output().unwrap();
+    let error = String::from_utf8(said.stderr).unwrap();
+    assert!(said.status.code() == Some(1) && error.contains("iocast-tables: not installed: `make tables`"), "{error}");
+    // Beside it, it is run with the same arguments.
+    let companion = folder.path().join("iocast-tables");
+    fs::write(&companion, "#!/bin/sh\nfor word; do echo \"<$word>\"; done\nexit 7\n").unwrap();
+    fs::set_permissions(&companion, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    let arguments = ["report", &mail, "b.parquet", "--by=vm,process", "--quantile", "0.9", "-o", &output, "--force"];
+    let said = std::process::Command::new(&alone).args(arguments).output().unwrap();
+    let words =
+        format!("<--by=vm,process>\n<--quantile=0.9>\n<--output={output}>\n<--force>\n<-->\n<{mail}>\n<b.parquet>\n");
+    assert_eq!((said.status.code(), String::from_utf8(said.stdout).unwrap()), (Some(7), words));
+    for (arguments, wanted) in [
+        (&["report", &mail, "--table", "vms", "--quantile", "0.9"][..], "cannot be used with"),
+        (&["report", &mail, "--quantile", "0.9", "-o", "x.html"], "--by"),
+        (&["report", &mail, "--table", "vms", "--sql", "select 1"], "cannot be used with"),
+        (&["report", &mail, "--table", "vms", "--figures", "x"], "cannot be used with"),
+        (&["report", &mail], "--output"),
+        (&["report", &mail, &mail, "-o", &output], "a report is made of one result; several files are for --table"),
+    ] {
+        let (code, said) = failure(arguments);
+        assert!(code == 2 && said.contains(wanted), "{arguments:?}: {said}");
+    }
+}
+
 #[test]
 fn what_is_no_result_and_files_that_exist_are_refused() {
     let folder = tempfile::tempdir().unwrap();

@@ -35,7 +35,7 @@ pub struct Arguments {
     #[arg(long, value_name = "QUERY", group = "what")]
     pub sql: Option<String>,
     /// Quantiles of the response time for --by
-    #[arg(long, value_name = "SHARE,…", value_delimiter = ',', requires = "by", default_value = "0.5,0.99")]
+    #[arg(long, value_name = "SHARE,…", value_delimiter = ',', conflicts_with_all = ["table", "sql"], default_value = "0.5,0.99")]
     pub quantile: Vec<Share>,
     /// Output, as .parquet, .csv or .md by its ending [default: it is printed]
     #[arg(long, short, value_name = "FILE")]

@@ -11,6 +11,7 @@ mod requests;
 
 use std::panic::{self, AssertUnwindSafe};
 use std::process::ExitCode;
+use std::sync::OnceLock;
 
 use anyhow::{Result, anyhow};
 use clap::Parser as _;
@@ -24,12 +25,19 @@ use arguments::{Arguments, UsageError};
 use output::{Output, is_closed_pipe};
 use requests::Requests;
 
+/// What the first panic said.
+static PANIC: OnceLock<String> = OnceLock::new();
+
 fn main() -> ExitCode {
     let arguments = Arguments::parse();
-    // A file that polars cannot digest may panic in one of its threads.
-    panic::set_hook(Box::new(|_| {}));
+    // polars may panic in one of its threads, over a query or a file that it did not expect.
+    panic::set_hook(Box::new(|panic| {
+        let _ = PANIC.set(panic.payload_as_str().unwrap_or_default().to_owned());
+    }));
     let ran = panic::catch_unwind(AssertUnwindSafe(|| run(&arguments)));
-    match ran.unwrap_or_else(|_| Err(anyhow!("polars failed in this query; are the files whole?"))) {
+    let panicked =
+        |_| anyhow!("polars failed in this query: {}", PANIC.get().map_or("no reason is known", String::as_str));
+    match ran.unwrap_or_else(|cause| Err(panicked(cause))) {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {

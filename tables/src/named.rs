@@ -4,6 +4,7 @@ use anyhow::Result;
 use polars::prelude::*;
 
 use crate::grouped::{bytes, columns, grouped, mean, sort_options};
+use crate::output::collect;
 use crate::quantiles::Share;
 use crate::requests::Requests;
 
@@ -103,22 +104,31 @@ fn per_second(requests: &Requests) -> Result<LazyFrame> {
 
 /// The requests of each scheduler with the longest response times. Of equal ones, those that arrived first.
 fn slowest(requests: &Requests) -> Result<LazyFrame> {
-    let runs = crate::output::collect(
-        requests.rows.clone().select(columns(&requests.run)).unique(None, UniqueKeepStrategy::Any),
-    )?;
+    let runs = collect(requests.rows.clone().group_by(columns(&requests.run)).agg([len()]))?;
     let runs = runs.sort(requests.run.clone(), sort_options())?;
-    let order = SortMultipleOptions::default().with_order_descending_multi([true, false]);
-    let mut parts = Vec::new();
+    let shown =
+        ["vm", "process", "operation", "lba_sectors", "sectors", "arrival_ns", "response_ns", "device_ns", "number"];
+    let shown = [columns(&requests.run), columns(&shown)].concat();
+    let mut parts = vec![requests.rows.clone().select(shown.clone()).limit(0)];
     for row in 0..runs.height() {
-        let mut rows = requests.rows.clone();
+        let mut rows = requests.rows.clone().select(shown.clone());
         for column in &requests.run {
             let value = runs.column(column)?.get(row)?.into_static();
             rows = rows.filter(col(*column).eq(lit(Scalar::new(DataType::String, value))));
         }
-        parts.push(rows.sort(["response_ns", "number"], order.clone().with_nulls_last(true)).limit(SLOWEST));
+        parts.push(collect(slowest_of(rows)?)?.lazy());
     }
-    let shown =
-        ["vm", "process", "operation", "lba_sectors", "sectors", "arrival_ns", "response_ns", "device_ns", "number"];
-    let table = if parts.is_empty() { requests.rows.clone().limit(0) } else { concat(parts, UnionArgs::default())? };
-    Ok(table.select([columns(&requests.run), columns(&shown)].concat()))
+    Ok(concat(parts, UnionArgs::default())?)
+}
+
+/// The slowest of `rows`. The longest times are found first, since polars sorts by several columns in the memory of all
+/// rows, but by one in that of the answer.
+fn slowest_of(rows: LazyFrame) -> Result<LazyFrame> {
+    let by_time = SortMultipleOptions::default().with_order_descending(true);
+    let known = rows.filter(col("response_ns").is_not_null());
+    let longest = known.clone().select([col("response_ns")]).sort(["response_ns"], by_time).limit(SLOWEST);
+    let least = collect(longest.select([col("response_ns").min()]))?.column("response_ns")?.get(0)?.into_static();
+    let order = SortMultipleOptions::default().with_order_descending_multi([true, false]);
+    let slow = known.filter(col("response_ns").gt_eq(lit(Scalar::new(DataType::UInt64, least))));
+    Ok(slow.sort(["response_ns", "number"], order).limit(SLOWEST))
 }

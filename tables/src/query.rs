@@ -1,6 +1,6 @@
 //! What the command line asks for, as a table.
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use polars::prelude::{LazyFrame, PolarsError};
 use polars::sql::SQLContext;
 use traces::spec::nearest;
@@ -40,8 +40,13 @@ pub fn table(arguments: &Arguments, requests: &Requests) -> Result<LazyFrame> {
 fn answer(query: &str, requests: &Requests) -> Result<LazyFrame> {
     let mut context = SQLContext::new();
     context.register(TABLE, requests.rows.clone());
-    let answered = context.execute(query).and_then(|mut rows| rows.collect_schema().map(|_| rows));
-    answered.map_err(|error| in_query(&error, requests))
+    let answered = context.execute(query).and_then(|mut rows| Ok((rows.collect_schema()?, rows)));
+    let (schema, rows) = answered.map_err(|error| in_query(&error, requests))?;
+    ensure!(
+        !schema.is_empty(),
+        UsageError("--sql: this gives no table; a query begins with select or with".to_owned())
+    );
+    Ok(rows)
 }
 
 /// An error of polars about a query, with what would help.

@@ -43,7 +43,7 @@ impl Requests {
             let file = lit(path.display().to_string()).alias(FILE);
             parts.push(if several { rows.with_columns([file]) } else { rows });
         }
-        let rows = concat(parts, UnionArgs::default())?;
+        let rows = if several { concat(parts, UnionArgs::default())? } else { parts.swap_remove(0) };
         let names = column_names().map(str::to_owned);
         let columns = names.chain(several.then(|| FILE.to_owned())).collect();
         let run = if several { vec![FILE, "scheduler"] } else { vec!["scheduler"] };

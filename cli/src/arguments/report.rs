@@ -45,7 +45,7 @@ pub struct Table {
     pub sql: Option<String>,
     /// Quantiles of the response time for --by: the least value that this share of the requests does not exceed
     /// [default: 0.5,0.99]
-    #[arg(long, value_name = "SHARE,…", requires = "by")]
+    #[arg(long, value_name = "SHARE,…", requires = "by", conflicts_with_all = ["table", "sql"])]
     pub quantile: Option<String>,
 }
 
