@@ -236,7 +236,11 @@ fn forecasts_and_traces(installed: &mut Installed) {
         installed.runs("compare", &elevator, &[]);
     } else {
         let refused = installed.command("compare", &elevator).output().unwrap();
-        assert!(errors(&refused).contains("./mq.so: this iocast is linked statically"), "{}", errors(&refused));
+        assert!(
+            errors(&refused).contains("./mq.so cannot be used: this iocast is linked statically"),
+            "{}",
+            errors(&refused)
+        );
         assert_eq!(refused.status.code(), Some(2));
     }
     let project = ["mine", "--traces", "web.parquet", "--end", "5s"];
