@@ -47,7 +47,7 @@ for page in "$root"/usr/share/man/man1/iocast*.1.gz; do
   warnings=$(MANROFFSEQ= MANWIDTH=80 man --warnings --local-file "$page" 2>&1 >/dev/null)
   [ -z "$warnings" ] || { echo "$page: $warnings" >&2; exit 1; }
 done
-man --local-file "$root/usr/share/man/man1/iocast.1.gz" | grep -q 'iocast capture'
+[[ $(man --local-file "$root/usr/share/man/man1/iocast.1.gz") == *SUBCOMMANDS* ]]
 inside dpkg --purge iocast
 files >"$dist/files-after"
 diff "$dist/files-before" "$dist/files-after"

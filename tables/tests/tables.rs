@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use traces::formats::parquet::ParquetWriter;
 use traces::results::requests::{RequestNames, RequestRow, RequestTable, Service, VmNames};
 use traces::trace::TraceWriter as _;
-use traces::{Lba, Nanos, Operation, Record, Request, Sectors, StreamId, Timestamp, TraceMeta, VmId};
+use traces::{Flags, Lba, Nanos, Operation, Record, Request, Sectors, StreamId, Timestamp, TraceMeta, VmId};
 
 /// A title of the window, a line of its own, a cell of a table, text from right to left, nothing visible.
 const HOSTILE: &str = "x\u{1b}]0;owned\u{7}\rforged\n| b | `c` \u{202e}f\u{9b}31m\u{200b}, \"q\"";
@@ -36,6 +36,7 @@ fn rows(count: u64, seed: u64) -> Vec<RequestRow> {
         let sectors = Sectors::new(if operation == Operation::Flush { 0 } else { 8 * (1 + draw(16)) });
         let mut request = Request::new(arrival, operation, Lba::new(draw(1 << 30)), sectors);
         (request.vm, request.stream) = (VmId(draw(2) as u16), StreamId(draw(3) as u32));
+        request.flags = Flags::from_bits_truncate(draw(32) as u8);
         // From 1 ns to 17 s, many of them equal.
         let response = Nanos::from_ns((draw(1 << 30) >> draw(31)) << draw(5));
         let issued = arrival + Nanos::from_ns(response.as_ns() / 3);
