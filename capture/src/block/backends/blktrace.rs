@@ -398,7 +398,7 @@ mod tests {
         assert_eq!(ended("exit 0"), (Ok(()), Vec::new()));
         assert_eq!(
             ended("echo You have 5 dropped events >&2; exit 0"),
-            (Ok(()), vec!["blktrace: You have 5 dropped events".to_owned()])
+            (Ok(()), vec!["warning: blktrace: You have 5 dropped events".to_owned()])
         );
         let (stopped, _) = ended("echo disk full >&2; exit 2");
         assert_eq!(stopped, Err("blktrace: it ended with exit status: 2: disk full".to_owned()));
