@@ -169,7 +169,7 @@ fn schedulers_are_compared_in_the_named_layer_else_the_hypervisor_else_the_last(
     assert_eq!((stack.layer(None).unwrap(), stack.layer(Some("guest")).unwrap()), (1, 0));
     assert_eq!(StackSpec::of("guest=cfq/lun=fifo").unwrap().layer(None).unwrap(), 1);
     let message = stack.layer(Some("lum")).unwrap_err().to_string();
-    assert!(message.ends_with("has no layer `lum`; it has guest, hypervisor, lun"), "{message}");
+    assert!(message.ends_with("has no layer `lum`; it has guest, hypervisor, lun; did you mean lun?"), "{message}");
     let other = stack.clone().with_scheduler(1, &"ba:depth=4".parse().unwrap()).unwrap();
     assert_eq!(other.to_string(), "guest=cfq/hypervisor=ba:depth=4/lun=fifo");
     assert!(stack.with_scheduler(1, &"cfk".parse().unwrap()).is_err());
