@@ -26,10 +26,16 @@ fn row(number: u64, vms: u64) -> RequestRow {
         issued: at(20 + number % 10),
         started: at(40),
         seek: Sectors::new(number % 1001),
-        hit: number % 3 == 0,
+        hit: number.is_multiple_of(3),
     };
-    let service = (number % 11 > 0).then_some(service);
-    RequestRow { number, request, service, completed: at(50 + number % 1_000_003), all_active: number % 2 == 0 }
+    let service = (!number.is_multiple_of(11)).then_some(service);
+    RequestRow {
+        number,
+        request,
+        service,
+        completed: at(50 + number % 1_000_003),
+        all_active: number.is_multiple_of(2),
+    }
 }
 
 fn names(scheduler: &str, vms: u64, processes: &BTreeMap<u32, String>) -> RequestNames {
