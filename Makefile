@@ -119,12 +119,12 @@ CARGO_DEB := 3.8.0
 DIST_PACKAGES := musl-gcc:musl-tools dpkg-shlibdeps:dpkg-dev
 dist:
 	$(call packages,$(DIST_PACKAGES))
-	[ "$$(cargo deb --version 2>/dev/null)" = $(CARGO_DEB) ] || cargo install cargo-deb --locked --version $(CARGO_DEB)
+	[ "$$(cargo deb --version 2>/dev/null)" = "cargo-deb $(CARGO_DEB)" ] || cargo install cargo-deb --locked --version $(CARGO_DEB)
 	rustup target add $$(uname -m)-unknown-linux-musl
 	dist/build.sh
 
 # Both of them in a bare Debian root, which it makes below target and removes: every subcommand runs there. Needs root.
-TEST_DIST_PACKAGES := mmdebstrap:mmdebstrap lintian:lintian man:man-db groff:groff readelf:binutils
+TEST_DIST_PACKAGES := mmdebstrap:mmdebstrap lintian:lintian man:man-db readelf:binutils
 test-dist: dist tools kernel-trees
 	$(call packages,$(TEST_DIST_PACKAGES))
 	cargo test --profile long --workspace --test installed --no-run
