@@ -55,7 +55,7 @@ impl Block {
 }
 
 /// An item of a list, with further lines indented.
-fn item(text: &str, width: usize) -> String {
+pub fn item(text: &str, width: usize) -> String {
     let lines = wrapped(text, width.saturating_sub(2).max(1));
     let lines: Vec<&str> = lines.lines().collect();
     format!("- {}\n", lines.join("\n  "))
