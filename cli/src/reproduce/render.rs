@@ -33,7 +33,7 @@ pub fn render(reproduced: &Reproduced, format: OutputFormat, width: usize) -> St
         }
         table => text_within(&[table], format, width),
     });
-    parts.collect::<Vec<String>>().join("\n").replacen("\n\n", "\n", 1)
+    parts.collect::<Vec<String>>().join("\n")
 }
 
 /// A reproduction as a report tells it.
