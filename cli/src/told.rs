@@ -16,7 +16,7 @@ pub enum Block {
     Sentence(String),
     /// Short facts, one on a line.
     Lines(Vec<String>),
-    /// Sentences below a heading.
+    /// Sentences of our own below a heading: Markdown in them keeps its meaning.
     List { heading: String, items: Vec<String> },
     /// A table.
     Table(Table),
@@ -43,7 +43,7 @@ impl Block {
             Block::List { heading, items } => {
                 let heading = if is_markdown { format!("### {heading}\n") } else { heading.clone() };
                 let width = if is_markdown { usize::MAX } else { width };
-                let items = items.iter().map(|text| item(&line(text, format), width));
+                let items = items.iter().map(|text| item(&line(text, OutputFormat::Table), width));
                 format!("{heading}\n{}", items.collect::<String>())
             }
             Block::Table(table) | Block::Shares(table) => table.render_within(format, width),
@@ -55,7 +55,7 @@ impl Block {
 }
 
 /// An item of a list, with further lines indented.
-pub fn item(text: &str, width: usize) -> String {
+fn item(text: &str, width: usize) -> String {
     let lines = wrapped(text, width.saturating_sub(2).max(1));
     let lines: Vec<&str> = lines.lines().collect();
     format!("- {}\n", lines.join("\n  "))
@@ -167,7 +167,7 @@ pub fn tell(
     outputs: &Outputs,
     mut files: Vec<String>,
 ) -> Result<()> {
-    outputs.write(&told.page(), &mut files)?;
+    outputs.write(|| Ok(told.page()), &mut files)?;
     show(result, &told.blocks, format, &files)
 }
 
@@ -219,11 +219,11 @@ mod tests {
         let blocks = [
             Block::sentence("a|b of words"),
             Block::Lines(vec!["one".to_owned(), "two".to_owned()]),
-            Block::List { heading: "Statements".to_owned(), items: vec!["five or more words".to_owned()] },
+            Block::List { heading: "Statements".to_owned(), items: vec!["five or `more` words".to_owned()] },
         ];
         let text = text_within(&blocks, OutputFormat::Table, 10);
-        assert_eq!(text, "a|b of\nwords\n\none\ntwo\n\nStatements\n- five or\n  more\n  words\n");
+        assert_eq!(text, "a|b of\nwords\n\none\ntwo\n\nStatements\n- five or\n  `more`\n  words\n");
         let markdown = text_within(&blocks, OutputFormat::Markdown, 10);
-        assert_eq!(markdown, "a\\|b of words\n\n- one\n- two\n\n### Statements\n\n- five or more words\n");
+        assert_eq!(markdown, "a\\|b of words\n\n- one\n- two\n\n### Statements\n\n- five or `more` words\n");
     }
 }

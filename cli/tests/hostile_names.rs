@@ -79,7 +79,7 @@ fn run<S: AsRef<OsStr>>(arguments: &[S]) -> Output {
     iocast().args(arguments).output().unwrap()
 }
 
-/// Runs a subcommand in every output format.
+/// Runs a subcommand in every output format, and with a report.
 fn check_formats(arguments: &[&str]) {
     for format in ["table", "markdown", "json"] {
         let what = format!("{} {format}", arguments[..2].join(" "));
@@ -96,6 +96,12 @@ fn check_formats(arguments: &[&str]) {
             _ => assert!(text.contains("owned"), "{what}: no name in {text}"),
         }
     }
+    let folder = tempfile::tempdir().unwrap();
+    let page = folder.path().join("page.html").display().to_string();
+    let output = run(&[arguments, &["--report", &page]].concat());
+    assert!(output.status.success() || output.status.code() == Some(3), "{}", String::from_utf8_lossy(&output.stderr));
+    let page = check("the report", &std::fs::read(page).unwrap());
+    assert!(page.contains("owned") && !page.contains("<img>"), "{page}");
 }
 
 /// Whether a string or key of the document holds the name as it is.

@@ -74,22 +74,7 @@ fn a_replay_on_a_device_names_it_and_says_whether_it_is_faithful() {
 }
 
 /// Reads at 500, 900, 100 and 600 wait while 400 is served; they are taken upwards.
-const DECISIONS: &str = " fio-1 [000] ..... 10.000000: block_rq_insert: 7,0 R 4096 () 400 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.000001: block_rq_issue: 7,0 R 4096 () 400 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.000002: block_rq_insert: 7,0 R 4096 () 500 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.000003: block_rq_insert: 7,0 R 4096 () 900 + 8 be,0,4 [fio]
- fio-2 [000] ..... 10.000004: block_rq_insert: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.000005: block_rq_insert: 7,0 R 4096 () 600 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.001000: block_rq_complete: 7,0 R () 400 + 8 be,0,4 [0]
- fio-1 [000] ..... 10.001001: block_rq_issue: 7,0 R 4096 () 500 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.002000: block_rq_complete: 7,0 R () 500 + 8 be,0,4 [0]
- fio-1 [000] ..... 10.002001: block_rq_issue: 7,0 R 4096 () 600 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.003000: block_rq_complete: 7,0 R () 600 + 8 be,0,4 [0]
- fio-1 [000] ..... 10.003001: block_rq_issue: 7,0 R 4096 () 900 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.004000: block_rq_complete: 7,0 R () 900 + 8 be,0,4 [0]
- fio-1 [000] ..... 10.004001: block_rq_issue: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.005000: block_rq_complete: 7,0 R () 100 + 8 be,0,4 [0]
-";
+const DECISIONS: &str = include_str!("program/decisions.txt");
 
 const PLAN: &str = "predictor = \"casale\"\nend = \"5s\"\n[[lun]]\nname = \"one\"\ndrive = \"cheetah-15k4\"\n\
                     [[vm]]\nname = \"mail\"\ncapture = \"CAPTURE\"\n[[vm]]\nname = \"web\"\ncapture = \"CAPTURE\"\n";
@@ -111,7 +96,7 @@ fn every_kind_of_result_has_a_report_at_once_or_later() {
     let cases: [(&[&str], &[&str]); 11] = [
         (
             &["stat", &mail, "--history"],
-            &["reads/s in ", "Reads of mail by address", "A moment", "Times between stages"],
+            &["reads/s in ", "Reads of mail by address", "Waiting and service", "Times between stages"],
         ),
         (
             &["predict", &mail, &web, "--predictors", "casale"],
@@ -136,7 +121,7 @@ fn every_kind_of_result_has_a_report_at_once_or_later() {
         (&["replay", &reads, "--device", &disk, "--pacing", "asap=4"], &["served 50 reads in ", "as soon as possible"]),
         (
             &["compare", &mail, "--end", "2s", "--schedulers", "fifo", "--history"],
-            &["fifo served ", "A moment under fifo"],
+            &["fifo served ", "Waiting and service under fifo"],
         ),
     ];
     for (number, (command, words)) in cases.iter().enumerate() {
@@ -162,7 +147,35 @@ fn every_kind_of_result_has_a_report_at_once_or_later() {
     let page = scratch.str("lab.html");
     stdout(&["report", &sample("lab-virtio"), "-o", &page]);
     let page = fs::read_to_string(page).unwrap();
-    assert!(page.contains("VMs alone and together on ") && page.contains("together-mail-web"), "{page}");
+    assert!(page.contains("Beside other VMs, reads take so many times") && page.contains("beside oltp"), "{page}");
+}
+
+#[test]
+fn captures_of_nothing_of_one_request_and_without_completions_have_reports() {
+    let scratch = Scratch::new();
+    let page = |name: &str, trace: &str| {
+        let path = scratch.str(name);
+        stdout(&["stat", trace, "--report", &path]);
+        fs::read_to_string(path).unwrap()
+    };
+    let nothing = page("nothing.html", &scratch.trace("nothing.csv", []));
+    assert!(nothing.contains("nothing.csv: csv") && !nothing.contains("<figure>"), "{nothing}");
+    let one = page("one.html", &scratch.trace("one.csv", [(0, "read", 16, 8, 300)]));
+    for part in ["3333 reads/s in 300", "Reads of vm0 by address", "1 requests of the device"] {
+        assert!(one.contains(part), "{part}: {one}");
+    }
+    let whole = scratch.trace("whole.csv", (0..9).map(|at| (at * 100, "read", at * 16, 8, 300)));
+    let mut started = String::new();
+    for (number, line) in fs::read_to_string(whole).unwrap().lines().enumerate() {
+        let (start, end) =
+            line.rsplit_once(',').and_then(|(rest, error)| Some((rest.rsplit_once(',')?, error))).unwrap();
+        let completed = if number == 0 { start.1 } else { "" };
+        started.push_str(&format!("{},{completed},{end}\n", start.0));
+    }
+    fs::write(scratch.str("started.csv"), started).unwrap();
+    let started = page("started.html", &scratch.str("started.csv"));
+    assert!(started.contains("Reads of vm0 by address") && !started.contains("How long reads take"), "{started}");
+    assert!(!started.contains("NaN"), "{started}");
 }
 
 #[test]

@@ -8,24 +8,7 @@ use assert_cmd::Command;
 use serde_json::Value;
 
 /// Reads at 500, 900, 100 and 600 of process 1 wait while 400 is served; the capture takes them upwards.
-const CAPTURE: &str = "# tracer: nop
-#
- fio-1 [000] ..... 10.000000: block_rq_insert: 7,0 R 4096 () 400 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.000001: block_rq_issue: 7,0 R 4096 () 400 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.000002: block_rq_insert: 7,0 R 4096 () 500 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.000003: block_rq_insert: 7,0 R 4096 () 900 + 8 be,0,4 [fio]
- fio-2 [000] ..... 10.000004: block_rq_insert: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.000005: block_rq_insert: 7,0 R 4096 () 600 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.001000: block_rq_complete: 7,0 R () 400 + 8 be,0,4 [0]
- fio-1 [000] ..... 10.001001: block_rq_issue: 7,0 R 4096 () 500 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.002000: block_rq_complete: 7,0 R () 500 + 8 be,0,4 [0]
- fio-1 [000] ..... 10.002001: block_rq_issue: 7,0 R 4096 () 600 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.003000: block_rq_complete: 7,0 R () 600 + 8 be,0,4 [0]
- fio-1 [000] ..... 10.003001: block_rq_issue: 7,0 R 4096 () 900 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.004000: block_rq_complete: 7,0 R () 900 + 8 be,0,4 [0]
- fio-1 [000] ..... 10.004001: block_rq_issue: 7,0 R 4096 () 100 + 8 be,0,4 [fio]
- fio-1 [000] ..... 10.005000: block_rq_complete: 7,0 R () 100 + 8 be,0,4 [0]
-";
+const CAPTURE: &str = include_str!("program/decisions.txt");
 
 fn validate(folder: &Path, capture: &str, arguments: &[&str]) -> Output {
     let path = folder.join("capture.txt");

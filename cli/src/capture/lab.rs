@@ -1,5 +1,6 @@
 //! `iocast capture lab`: runs VMs alone and together after a plan.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
@@ -7,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
 use capture::lab::{self, Accelerator, GuestImage, Lab, LabError, LabProgress, Plan, Transport};
+use report::page::{Axis, Ranged, Ranges, RangesRow, Section};
 use traces::results::lab::{LabMean, LabOperation, LabResults};
 use traces::whole_file::write_whole;
 
@@ -164,14 +166,70 @@ pub fn told(results: &LabResults) -> Told {
         text_columns: 4,
     }];
     if results.summary.iter().any(|mean| mean.ci95.is_some()) {
-        tables.push(means(&results.summary));
+        tables.insert(0, means(&results.summary));
     }
+    let times = guest_times(results);
     Told {
         title: format!("VMs alone and together on {}", results.drive),
-        blocks: tables.into_iter().map(Block::Table).collect(),
-        charts: Vec::new(),
+        blocks: in_short(&times).map(Block::Sentence).into_iter().chain(tables.into_iter().map(Block::Table)).collect(),
+        charts: charts(&times),
         program: results.program.clone(),
     }
+}
+
+/// Mean response times in the guests in ms, over the repetitions: by VM and operation, and by who else ran.
+type GuestTimes<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<Vec<&'a str>, f64>>;
+
+fn guest_times(results: &LabResults) -> GuestTimes<'_> {
+    let mut all: BTreeMap<(&str, &str), BTreeMap<Vec<&str>, Vec<f64>>> = BTreeMap::new();
+    for (run, vm) in results.runs.iter().flat_map(|run| run.vms.iter().map(move |vm| (run, vm))) {
+        let others: Vec<&str> = run.vms.iter().map(|other| other.vm.as_str()).filter(|other| *other != vm.vm).collect();
+        for (name, of) in [("reads", &vm.guest.reads), ("writes", &vm.guest.writes)] {
+            if of.requests > 0 {
+                let times = all.entry((&vm.vm, name)).or_default().entry(others.clone()).or_default();
+                times.push(of.mean_response_ns / 1e6);
+            }
+        }
+    }
+    let mean = |times: Vec<f64>| times.iter().sum::<f64>() / times.len() as f64;
+    let means = |times: BTreeMap<Vec<_>, Vec<f64>>| times.into_iter().map(|(others, of)| (others, mean(of))).collect();
+    all.into_iter().map(|(of, times)| (of, means(times))).collect()
+}
+
+/// How much longer reads take beside others; `None` unless VMs ran alone and together.
+fn in_short(times: &GuestTimes<'_>) -> Option<String> {
+    let of_vm = |(&(vm, operation), times): (&(&str, &str), &BTreeMap<Vec<&str>, f64>)| {
+        let alone = *times.get(&Vec::new())?;
+        let beside = times.iter().filter(|(others, _)| !others.is_empty()).map(|(_, time)| time / alone);
+        let ends = beside.fold(None, |ends: Option<[f64; 2]>, ratio| {
+            Some(ends.map_or([ratio; 2], |[low, high]| [low.min(ratio), high.max(ratio)]))
+        });
+        let [low, high] = ends.filter(|_| operation == "reads")?.map(|ratio| format!("{ratio:.1}"));
+        Some(if low == high { format!("{vm}'s {low}") } else { format!("{vm}'s {low} to {high}") })
+    };
+    let said: Vec<String> = times.iter().filter_map(of_vm).collect();
+    (!said.is_empty())
+        .then(|| format!("Beside other VMs, reads take so many times as long as alone: {}.", said.join(", ")))
+}
+
+/// Response times in the guests, of each VM alone and beside others.
+fn charts(times: &GuestTimes<'_>) -> Vec<Section> {
+    let kinds: BTreeSet<&Vec<&str>> = times.values().flat_map(BTreeMap::keys).collect();
+    let rows = times.iter().map(|((vm, operation), of_others)| RangesRow {
+        name: format!("{vm}: {operation}"),
+        values: kinds
+            .iter()
+            .map(|others| of_others.get(*others).map(|&value| Ranged { value, interval: None }))
+            .collect(),
+    });
+    let beside = |others: &&Vec<&str>| match &others[..] {
+        [] => "alone".to_owned(),
+        others => format!("beside {}", others.join(", ")),
+    };
+    let ranges = Ranges { kinds: kinds.iter().map(beside).collect(), rows: rows.collect() };
+    let about = "Means in the guests over the repetitions, of each VM alone and beside others.";
+    let charts = ranges.charts("Response times", about, &Axis::powers("response time, ms"));
+    vec![Section { heading: "Alone and together".to_owned(), charts, ..Section::default() }]
 }
 
 fn operation(figures: &LabOperation) -> [String; 2] {

@@ -119,7 +119,7 @@ pub fn run(arguments: &Compare) -> Result<()> {
     if let Some(files) = files {
         picture::write(&comparison, &stacks, &files, &mut written)?;
     }
-    report.write(&page(&comparison), &mut written)?;
+    report.write(|| Ok(page(&comparison)), &mut written)?;
     if !arguments.history {
         comparison.runs.iter_mut().for_each(|run| run.history = None);
     }

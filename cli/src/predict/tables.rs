@@ -47,7 +47,7 @@ fn in_short(pair: &PairPrediction, recommended: Option<&str>, profiles: &[Isolat
         let kinds: [(&str, FiguresOf); 2] = [("reads", Figures::reads), ("writes", Figures::writes)];
         let of_kind = |(kind, of): (&str, FiguresOf)| {
             let (before, after) = (of(&alone, index, &profiles[index]), of(forecast, index, &profiles[index]));
-            let (before, after) = (before.response_ns?, after.response_ns?);
+            let (before, after) = (before.response_ns.filter(|ns| *ns > 0.0)?, after.response_ns?);
             Some(format!("{kind} take {} ({} times alone)", span(after), three_digits(after / before)))
         };
         let said: Vec<String> = kinds.into_iter().filter_map(of_kind).collect();

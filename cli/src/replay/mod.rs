@@ -130,7 +130,7 @@ pub fn run(arguments: &Replay) -> Result<()> {
     if let Some(files) = files {
         compare::picture::write(&comparison, &[], &files, &mut written)?;
     }
-    report.write(&page(&comparison), &mut written)?;
+    report.write(|| Ok(page(&comparison)), &mut written)?;
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&comparison)?,
         format => {

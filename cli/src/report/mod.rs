@@ -48,7 +48,7 @@ pub fn run(arguments: &Report) -> Result<()> {
     let outputs = Outputs::planned(arguments.output.as_deref(), arguments.figures.as_deref(), arguments.force)?;
     let page = of_stored(result)?;
     let mut names = Vec::new();
-    outputs.write(&page, &mut names)?;
+    outputs.write(|| Ok(page), &mut names)?;
     print(written(&names, OutputFormat::Table).trim_start())
 }
 
@@ -126,11 +126,15 @@ impl Outputs {
         Ok(Outputs { page: page.map(Path::to_owned), figures: figures.map(Path::to_owned) })
     }
 
-    /// Writes what is asked for, and appends the names to `written`.
+    /// Writes what is asked for, and appends the names to `written`. Without a file, the page is not made.
     ///
     /// # Errors
-    /// A file that cannot be written.
-    pub fn write(&self, page: &Page, written: &mut Vec<String>) -> Result<()> {
+    /// Those of the page; a file that cannot be written.
+    pub fn write(&self, page: impl FnOnce() -> Result<Page>, written: &mut Vec<String>) -> Result<()> {
+        if self.page.is_none() && self.figures.is_none() {
+            return Ok(());
+        }
+        let page = page()?;
         if let Some(path) = &self.page {
             write_whole(path, page.html()?.as_bytes())?;
             written.push(path.display().to_string());

@@ -10,9 +10,9 @@ use traces::results::reproduction::{
 use super::grid::{Grid, error, named, ours, parts, percent, spoken, theirs};
 use super::pictures;
 use super::verdicts::{bars, claims, errors, ranks};
-use crate::output::{Table, wrapped};
+use crate::output::Table;
 use crate::output_format::OutputFormat;
-use crate::told::{Block, Told, item, text_within};
+use crate::told::{Block, Told, text_within};
 
 /// Widths at which headings of several words, and names of alternatives, are broken in a terminal.
 const HEADING: usize = 12;
@@ -22,18 +22,7 @@ const PICTURE: Size = Size { width: 900, height: 600 };
 
 /// Renders for a terminal of `width` columns, or as Markdown.
 pub fn render(reproduced: &Reproduced, format: OutputFormat, width: usize) -> String {
-    let width = if format == OutputFormat::Markdown { usize::MAX } else { width };
-    let parts = blocks(reproduced, format).into_iter().map(|block| match block {
-        // Our own words: the pages of the documentation hold them as they are.
-        Block::Sentence(text) => wrapped(&text, width),
-        Block::Lines(lines) => lines.iter().map(|line| wrapped(line, width)).collect(),
-        Block::List { heading, items } => {
-            let heading = if format == OutputFormat::Markdown { format!("### {heading}\n") } else { heading };
-            format!("{heading}\n{}", items.iter().map(|text| item(text, width)).collect::<String>())
-        }
-        table => text_within(&[table], format, width),
-    });
-    parts.collect::<Vec<String>>().join("\n")
+    text_within(&blocks(reproduced, format), format, width)
 }
 
 /// A reproduction as a report tells it.
@@ -102,7 +91,7 @@ fn blocks(reproduced: &Reproduced, format: OutputFormat) -> Vec<Block> {
         blocks.push(Block::Broken { table, text_max: NAME, heading_max: HEADING });
     }
     if !reproduction.figures.is_empty() {
-        blocks.push(Block::Lines(figures(&reproduction.figures, format)));
+        blocks.push(Block::List { heading: "Figures".to_owned(), items: figures(&reproduction.figures, format) });
     }
     if !reproduction.statements.is_empty() {
         blocks.push(Block::List { heading: "Statements".to_owned(), items: reproduction.statements.clone() });

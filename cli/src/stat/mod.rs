@@ -74,7 +74,7 @@ pub fn run(arguments: &Stat) -> Result<()> {
     }
     let mut figures = measured.figures(arguments, format, &options)?;
     let mut written = Vec::new();
-    report.write(&tables::told(&figures, tables::FOR_REPORTS, arguments.top).page(), &mut written)?;
+    report.write(|| Ok(tables::told(&figures, tables::FOR_REPORTS, arguments.top).page()), &mut written)?;
     if !arguments.history {
         figures.history = None;
     }

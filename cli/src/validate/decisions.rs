@@ -119,7 +119,17 @@ fn blocks(agreement: &Agreement, misses_max: usize) -> Vec<Block> {
         ]],
         text_columns: 1,
     };
-    let mut blocks = vec![Block::Table(figures)];
+    let answer = match agreement.agreement {
+        Some(_) => format!(
+            "{} agrees with {} of {} decisions ({}).",
+            agreement.scheduler,
+            agreement.agreed,
+            agreement.decisions,
+            share(agreement.agreement)
+        ),
+        None => "The capture has no decision between two or more requests.".to_owned(),
+    };
+    let mut blocks = vec![Block::Sentence(answer), Block::Table(figures)];
     if agreement.misses.is_empty() {
         return blocks;
     }

@@ -87,10 +87,25 @@ fn write_requests(judged: &Judged, path: &Path) -> Result<()> {
 pub fn told(judged: &DriveValidation) -> Told {
     Told {
         title: format!("{} beside measured times", judged.drive),
-        blocks: [closed_loop(judged), per_request(judged)].map(Block::Table).into(),
+        blocks: vec![
+            Block::Sentence(in_short(judged)),
+            Block::Table(closed_loop(judged)),
+            Block::Table(per_request(judged)),
+        ],
         charts: Vec::new(),
         program: traces::program_version(),
     }
+}
+
+/// How far off the model is.
+fn in_short(judged: &DriveValidation) -> String {
+    let [measured, model] = [judged.measured_mean_ns, judged.model_mean_ns].map(|mean| mean.as_ns() as f64);
+    format!(
+        "The model's mean service time is {} ms, the measured one {} ms; their distributions differ by {} of it (rms).",
+        ms(model),
+        ms(measured),
+        share(judged.closed_loop.relative_rms)
+    )
 }
 
 fn closed_loop(judged: &DriveValidation) -> Table {

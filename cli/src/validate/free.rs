@@ -41,7 +41,12 @@ pub fn told(run: &FreeRun) -> Told {
         rows,
         text_columns: 1,
     };
-    let mut blocks = vec![Block::Table(figures), Block::Table(responses)];
+    let mut blocks: Vec<Block> = throughput
+        .ratio
+        .map(|of| Block::Sentence(format!("The model's throughput is {of:.3} times the kernel's.")))
+        .into_iter()
+        .chain([figures, responses].map(Block::Table))
+        .collect();
     if run.unfinished > 0 {
         let unfinished = format!("{} requests had not completed when the capture ended.", run.unfinished);
         blocks.push(Block::Sentence(unfinished));

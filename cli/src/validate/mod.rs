@@ -4,6 +4,7 @@ pub mod closed;
 mod consolidation;
 pub mod decisions;
 pub mod drive;
+mod errors_charts;
 pub mod errors_tables;
 pub mod free;
 pub mod guest;

@@ -36,7 +36,7 @@ pub(super) fn chart_of(course: &Course<'_>) -> Option<Chart> {
         begin_ns.as_ns() as f64 / 1e9
     );
     Some(Chart {
-        title: format!("A moment{}", course.under()),
+        title: format!("Waiting and service{}", course.under()),
         about,
         x: Axis::linear("time, s"),
         y: Axis::linear("address, GB"),

@@ -34,7 +34,7 @@ impl Page {
         answer.extend_from_slice(notes);
         let mut sections = vec![summary(comparison)];
         let courses = courses::sections(&comparison.runs);
-        if courses.is_empty() {
+        if comparison.runs.iter().all(|run| run.history.is_none()) {
             sections[0].text.push(
                 "This result was stored without `--history`, so there are no charts of response times and of what \
                  happened over time."

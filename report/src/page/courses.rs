@@ -66,6 +66,9 @@ fn of_courses(courses: &[Course<'_>]) -> Vec<Section> {
         section("Request by request", courses.iter().filter_map(close_up::chart_of).collect()),
         section("Addresses", addresses(courses)),
     ]
+    .into_iter()
+    .filter(|section| section.charts.iter().any(Chart::has_marks))
+    .collect()
 }
 
 /// The length of an interval in seconds.

@@ -1,6 +1,6 @@
 //! A closed replay beside the recorded run, as tables.
 
-use traces::results::closed::{ClosedValidation, Compared, RunFigures};
+use traces::results::closed::{ClosedValidation, Compared, RelativeErrors, RunFigures};
 use traces::results::statistics::SpanFigures;
 
 use crate::output::Table;
@@ -36,7 +36,8 @@ const FIGURES: &[Row] = &[
 pub fn told(result: &ClosedValidation) -> Told {
     let title =
         format!("{} replayed closed on {}, {}, depth {}", result.trace, result.drive, result.scheduler, result.depth);
-    let mut blocks = vec![Block::Table(table(title.clone(), &result.all))];
+    let mut blocks: Vec<Block> = in_short(&result.all.relative_error).map(Block::Sentence).into_iter().collect();
+    blocks.push(Block::Table(table(title.clone(), &result.all)));
     for of in &result.operations {
         let name = format!("{}s", of.operation).replace("flushs", "flushes");
         blocks.push(match takes_no_time(&of.compared.replayed) {
@@ -60,6 +61,18 @@ pub fn told(result: &ClosedValidation) -> Told {
         )));
     }
     Told { title, blocks, charts: Vec::new(), program: result.program.clone() }
+}
+
+/// How far off the replay is; `None` without an error.
+fn in_short(errors: &RelativeErrors) -> Option<String> {
+    let figures = [
+        ("requests/s", errors.requests_per_s),
+        ("mean response time", errors.response_time_mean),
+        ("p99", errors.response_time_p99),
+    ];
+    let said = |(name, error): (&str, Option<f64>)| Some(format!("{name} by {}", percent(Some(error?))));
+    let said: Vec<String> = figures.into_iter().filter_map(said).collect();
+    (!said.is_empty()).then(|| format!("The replay is off the record: {}.", said.join(", ")))
 }
 
 fn table(title: String, compared: &Compared) -> Table {
