@@ -12,11 +12,11 @@ use report::page::{Axis, Ranged, Ranges, RangesRow, Section};
 use traces::results::lab::{LabMean, LabOperation, LabResults};
 use traces::whole_file::write_whole;
 
+use crate::document::{Block, Document, present};
 use crate::error::{Interrupted, UsageError};
 use crate::needs::{self, Use, uses};
 use crate::output::Table;
 use crate::quiet;
-use crate::told::{Block, Told, tell};
 
 /// The file of the results in their folder.
 pub const RESULTS_FILE: &str = "lab.json";
@@ -36,7 +36,7 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
         iocast: std::env::current_exe()?,
     };
     let results = make(&lab, &mut Steps, &host.stop, &lab.folder.join(RESULTS_FILE))?;
-    tell(&results, &told(&results), arguments.output_format, &report, Vec::new())
+    present(&results, &document(&results), arguments.output_format, &report, Vec::new())
 }
 
 /// The host within the lab's namespaces.
@@ -139,8 +139,8 @@ impl LabProgress for Steps {
     }
 }
 
-/// A lab's results as they are told.
-pub fn told(results: &LabResults) -> Told {
+/// A lab's results as a document.
+pub fn document(results: &LabResults) -> Document {
     let runs = results.runs.iter().flat_map(|run| run.vms.iter().map(move |vm| (run, vm)));
     let rows = runs.flat_map(|(run, vm)| {
         [("guest", &vm.guest), ("drive", &vm.drive)].map(|(seen, figures)| {
@@ -169,7 +169,7 @@ pub fn told(results: &LabResults) -> Told {
         tables.insert(0, means(&results.summary));
     }
     let times = guest_times(results);
-    Told {
+    Document {
         title: format!("VMs alone and together on {}", results.drive),
         blocks: in_short(&times).map(Block::Sentence).into_iter().chain(tables.into_iter().map(Block::Table)).collect(),
         charts: charts(&times),

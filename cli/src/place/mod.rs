@@ -23,12 +23,12 @@ use traces::{Nanos, Sectors};
 use self::forecasts::{Groups, Kind, Method};
 use self::plan::{Lun, Plan, Source, Vm};
 use crate::arguments::Place;
+use crate::document::present;
 use crate::error::{LimitsBroken, UsageError};
 use crate::picture::PictureFiles;
 use crate::predict::profiles::{DiskPlace, Window, measure, read};
 use crate::progress::Progress;
 use crate::storage::Storage;
-use crate::told::tell;
 use crate::vms::{self, Named};
 
 pub fn run(arguments: &Place) -> Result<()> {
@@ -71,7 +71,7 @@ pub fn run(arguments: &Place) -> Result<()> {
         let figure = HeatFigure { title: "Interference between VMs", caption: &caption, panels: &panels };
         files.write(&figure, &mut written)?;
     }
-    tell(&placement, &tables::told(&placement), arguments.output_format, &report, written)?;
+    present(&placement, &tables::document(&placement), arguments.output_format, &report, written)?;
     match tables::broken(&placement) {
         Some(broken) => Err(LimitsBroken(broken).into()),
         None => Ok(()),

@@ -4,15 +4,15 @@ use traces::results::placement::{Interference, PlacedLun, PlacedVm, Placement, S
 use traces::results::supports_percentile;
 
 use super::charts;
+use crate::document::{Block, Document};
 use crate::output::Table;
-use crate::told::{Block, Told};
 use crate::units::{ABSENT, span, three_digits};
 
 /// The most VMs for which there is a table of pairs; the JSON and the picture always hold all pairs.
 const MATRIX_MAX: usize = 12;
 
-/// The assignment as it is told.
-pub fn told(placement: &Placement) -> Told {
+/// The assignment as a document.
+pub fn document(placement: &Placement) -> Document {
     let mut blocks: Vec<Block> = vec![Block::sentence(who_goes_where(placement)), Block::sentence(answer(placement))];
     blocks.push(Block::Table(luns(placement)));
     if !placement.limits.is_empty() {
@@ -23,7 +23,7 @@ pub fn told(placement: &Placement) -> Told {
     }
     blocks.extend(placement.notes.iter().map(Block::sentence));
     let vms = placement.luns.iter().map(|lun| lun.vms.len()).sum::<usize>();
-    Told {
+    Document {
         title: format!("{vms} VMs on {} LUNs, by {}", placement.luns.len(), method(placement)),
         blocks,
         charts: charts::sections(placement),

@@ -21,10 +21,10 @@ use traces::results::prediction::{Outcome, PairPrediction, Predictions};
 use traces::spec::{Spec, parse_list};
 
 use crate::arguments::Predict;
+use crate::document::present;
 use crate::error::UsageError;
 use crate::files::Files;
 use crate::progress::Progress;
-use crate::told::tell;
 use profiles::Alone;
 
 pub fn run(arguments: &Predict) -> Result<()> {
@@ -73,7 +73,7 @@ pub fn run(arguments: &Predict) -> Result<()> {
             files.write(ending, json.as_bytes(), &mut written)?;
         }
     }
-    tell(&predictions, &tables::told(&predictions), arguments.output_format, &report, written)?;
+    present(&predictions, &tables::document(&predictions), arguments.output_format, &report, written)?;
     let refusals: Vec<&str> = predictions.pairs[0]
         .predictors
         .values()

@@ -8,12 +8,12 @@ use traces::results::prediction::{Forecast, Outcome, PairPrediction, Predictions
 use traces::results::supports_percentile;
 
 use super::charts;
+use crate::document::{Block, Document};
 use crate::output::{Table, number};
-use crate::told::{Block, Told};
 use crate::units::{ABSENT, span, span_or_absent, three_digits};
 
-/// The forecasts as they are told.
-pub fn told(predictions: &Predictions) -> Told {
+/// The forecasts as a document.
+pub fn document(predictions: &Predictions) -> Document {
     let Predictions { alone: profiles, recommended, pairs, .. } = predictions;
     let recommended = recommended.as_deref();
     let mut blocks = Vec::new();
@@ -31,7 +31,7 @@ pub fn told(predictions: &Predictions) -> Told {
     blocks.push(Block::Table(alone(profiles, pairs.iter().any(|pair| pair.truth.is_some()))));
     let names: Vec<&str> = profiles.iter().map(|profile| profile.vm.as_str()).collect();
     let charts = pairs.iter().filter_map(|pair| charts::section(pair, recommended, profiles));
-    Told {
+    Document {
         title: format!("Forecast of {} on one device", names.join(", ")),
         blocks,
         charts: charts.collect(),

@@ -6,12 +6,12 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::page;
-use crate::told::Told;
+use crate::document::Document;
 use crate::{capture, place, predict, reproduce, serve, stat, validate};
 
-/// Processes, cgroups and VMs of a trace that a report shows, as `stat` does unless told otherwise.
+/// Processes, cgroups and VMs of a trace that a report shows, the default of `stat --top`.
 const TOP: usize = 10;
-/// Decisions that differ that a report shows, as `validate decisions` does unless told otherwise.
+/// Decisions that differ that a report shows, the default of `validate decisions --misses`.
 const MISSES: usize = 20;
 
 /// Results of one kind.
@@ -26,53 +26,57 @@ pub struct Kind {
 
 /// All kinds; the first whose keys are there is the kind of a result.
 pub const KINDS: &[Kind] = &[
-    Kind { name: "capture lab", keys: &["accelerator", "runs"], page: |value| told(value, capture::lab::told) },
+    Kind { name: "capture lab", keys: &["accelerator", "runs"], page: |value| document(value, capture::lab::document) },
     Kind { name: "compare", keys: &["runs"], page: |value| Ok(page(&serde_json::from_value(value)?)) },
-    Kind { name: "place", keys: &["luns"], page: |value| told(value, place::tables::told) },
-    Kind { name: "predict", keys: &["pairs", "alone"], page: |value| told(value, predict::tables::told) },
+    Kind { name: "place", keys: &["luns"], page: |value| document(value, place::tables::document) },
+    Kind { name: "predict", keys: &["pairs", "alone"], page: |value| document(value, predict::tables::document) },
     Kind {
         name: "stat",
         keys: &["stages"],
-        page: |value| told(value, |figures| stat::tables::told(figures, stat::tables::FOR_REPORTS, TOP)),
+        page: |value| document(value, |figures| stat::tables::document(figures, stat::tables::FOR_REPORTS, TOP)),
     },
     Kind {
         name: "stat",
         keys: &["busiest"],
-        page: |value| told(value, |figures| stat::histograms::told(figures, TOP)),
+        page: |value| document(value, |figures| stat::histograms::document(figures, TOP)),
     },
     Kind {
         name: "reproduce",
         keys: &["paper"],
-        page: |value| Ok(reproduce::render::told(&serde_json::from_value(value)?)?.page()),
+        page: |value| Ok(reproduce::render::document(&serde_json::from_value(value)?)?.page()),
     },
-    Kind { name: "serve", keys: &["lateness"], page: |value| told(value, serve::tables::told) },
+    Kind { name: "serve", keys: &["lateness"], page: |value| document(value, serve::tables::document) },
     Kind {
         name: "validate closed",
         keys: &["all", "streams"],
-        page: |value| told(value, validate::closed::tables::told),
+        page: |value| document(value, validate::closed::tables::document),
     },
     Kind {
         name: "validate consolidation",
         keys: &["summary", "truth"],
-        page: |value| told(value, validate::errors_tables::told),
+        page: |value| document(value, validate::errors_tables::document),
     },
     Kind {
         name: "validate decisions",
         keys: &["misses"],
-        page: |value| told(value, |agreement| validate::decisions::told(agreement, MISSES)),
+        page: |value| document(value, |agreement| validate::decisions::document(agreement, MISSES)),
     },
-    Kind { name: "validate decisions", keys: &["unfinished"], page: |value| told(value, validate::free::told) },
-    Kind { name: "validate drive", keys: &["empirical"], page: |value| told(value, validate::drive::told) },
+    Kind { name: "validate decisions", keys: &["unfinished"], page: |value| document(value, validate::free::document) },
+    Kind { name: "validate drive", keys: &["empirical"], page: |value| document(value, validate::drive::document) },
     Kind {
         name: "validate guest",
         keys: &["accelerator", "baseline"],
-        page: |value| told(value, validate::guest::tables::told),
+        page: |value| document(value, validate::guest::tables::document),
     },
-    Kind { name: "validate scheduler", keys: &["sequences"], page: |value| told(value, validate::scheduler::told) },
+    Kind {
+        name: "validate scheduler",
+        keys: &["sequences"],
+        page: |value| document(value, validate::scheduler::document),
+    },
 ];
 
-/// The page of a stored result that is told as `of` says.
-fn told<T: DeserializeOwned>(value: Value, of: impl Fn(&T) -> Told) -> Result<Page> {
+/// The page of a stored result, of which `of` makes the document.
+fn document<T: DeserializeOwned>(value: Value, of: impl Fn(&T) -> Document) -> Result<Page> {
     Ok(of(&serde_json::from_value(value)?).page())
 }
 

@@ -51,7 +51,7 @@ pub fn run(arguments: &Reproduce) -> Result<()> {
     virtual_disk::add(virtual_disks, seeds[0], &mut reproduction)?;
     let reproduced = Reproduced { program: traces::program_version(), reproduction };
     let mut written = files.map(|files| write(&reproduced, &files, arguments)).transpose()?.unwrap_or_default();
-    report.write(|| Ok(render::told(&reproduced)?.page()), &mut written)?;
+    report.write(|| Ok(render::document(&reproduced)?.page()), &mut written)?;
     match arguments.output_format {
         OutputFormat::Json => output::print_json(&reproduced),
         format => {

@@ -10,9 +10,9 @@ use traces::results::reproduction::{
 use super::grid::{Grid, error, named, ours, parts, percent, spoken, theirs};
 use super::pictures;
 use super::verdicts::{bars, claims, errors, ranks};
+use crate::document::{Block, Document, text_within};
 use crate::output::Table;
 use crate::output_format::OutputFormat;
-use crate::told::{Block, Told, text_within};
 
 /// Widths at which headings of several words, and names of alternatives, are broken in a terminal.
 const HEADING: usize = 12;
@@ -29,11 +29,11 @@ pub fn render(reproduced: &Reproduced, format: OutputFormat, width: usize) -> St
 ///
 /// # Errors
 /// A picture that cannot be drawn.
-pub fn told(reproduced: &Reproduced) -> Result<Told> {
+pub fn document(reproduced: &Reproduced) -> Result<Document> {
     let reproduction = &reproduced.reproduction;
     let drawn = pictures::draw(reproduction, PICTURE)?;
     let pictures = drawn.into_iter().map(|picture| Picture { title: picture.title, svg: picture.svg });
-    Ok(Told {
+    Ok(Document {
         title: reproduction.paper.clone(),
         blocks: in_short(reproduction)
             .map(Block::Sentence)
@@ -66,7 +66,7 @@ fn in_short(reproduction: &Reproduction) -> Option<String> {
     (!said.is_empty()).then(|| format!("{}.", said.join("; ")))
 }
 
-/// What is told, in the terminal or, in wider tables, as Markdown. The first block names the paper.
+/// Its parts, for the terminal or, in wider tables, for Markdown. The first block names the paper.
 fn blocks(reproduced: &Reproduced, format: OutputFormat) -> Vec<Block> {
     let reproduction = &reproduced.reproduction;
     let mut blocks = vec![Block::sentence(&reproduction.paper), Block::Sentence(intro(reproduced))];

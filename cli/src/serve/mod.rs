@@ -18,12 +18,12 @@ use traces::results::serving::Serving;
 use traces::whole_file::write_whole;
 
 use crate::arguments::{Serve, ServeMap, ServeVmBy, Urgency};
+use crate::document::text;
 use crate::error::UsageError;
 use crate::needs::{self, uses};
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::quiet;
-use crate::told::text;
 use listen::{Address, Listen, Opened, addresses, place};
 use statistics::{STANDARD_OUTPUT, Statistics};
 
@@ -56,7 +56,7 @@ pub fn run(arguments: &Serve) -> Result<()> {
     match arguments.output_format {
         _ if arguments.statistics.as_deref() == Some(Path::new(STANDARD_OUTPUT)) => {}
         OutputFormat::Json => output::print_json(&report)?,
-        format => output::print(&text(&tables::told(&report).blocks, format))?,
+        format => output::print(&text(&tables::document(&report).blocks, format))?,
     }
     if let Some(error) = report.log_error {
         bail!("the log is not complete: {error}");

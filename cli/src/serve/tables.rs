@@ -2,8 +2,8 @@
 
 use traces::results::serving::{ServedVm, Serving};
 
+use crate::document::{Block, Document};
 use crate::output::Table;
-use crate::told::{Block, Told};
 use crate::units::{percentile, span_or_absent};
 
 /// The status line while the server runs.
@@ -14,9 +14,9 @@ pub fn line(report: &Serving) -> String {
     format!("{} requests, late by p50 {}, p99 {}, max {max}", lateness.count, late("p50"), late("p99"))
 }
 
-/// What is told at the end.
-pub fn told(report: &Serving) -> Told {
-    Told {
+/// The figures at the end, as a document.
+pub fn document(report: &Serving) -> Document {
+    Document {
         title: format!("Served {}", report.drive.name),
         blocks: [spans(report), vms(report)].map(Block::Table).into(),
         charts: Vec::new(),

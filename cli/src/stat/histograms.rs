@@ -9,10 +9,10 @@ use traces::results::histograms::{BusySecond, HistogramDevice, HistogramFigures,
 use traces::trace::ReadOptions;
 
 use crate::arguments::Stat;
+use crate::document::{Block, Document, present};
 use crate::error::UsageError;
 use crate::output::{Table, date, number};
 use crate::progress::Progress;
-use crate::told::{Block, Told, tell};
 use crate::units::{ABSENT, data, percentile, span};
 
 /// The percentiles that are printed.
@@ -51,7 +51,7 @@ pub fn run(arguments: &Stat, files: &[PathBuf]) -> Result<()> {
     let counter = progress.counter(0);
     let figures = summarise(files, arguments.reading.lenient, arguments.top, &counter)?;
     drop(progress);
-    tell(&figures, &told(&figures, arguments.top), arguments.output_format, &report, Vec::new())?;
+    present(&figures, &document(&figures, arguments.top), arguments.output_format, &report, Vec::new())?;
     warn(&figures);
     Ok(())
 }
@@ -89,8 +89,8 @@ fn warn(figures: &HistogramStatistics) {
     }
 }
 
-/// The summary as it is told.
-pub fn told(figures: &HistogramStatistics, top: usize) -> Told {
+/// The summary as a document.
+pub fn document(figures: &HistogramStatistics, top: usize) -> Document {
     let tables = [Some(times(figures)), Some(devices(figures)), busiest(figures, top), unmatched(figures)];
     let files = match figures.files.as_slice() {
         [only] => only.clone(),
@@ -105,7 +105,7 @@ pub fn told(figures: &HistogramStatistics, top: usize) -> Told {
         ),
     ];
     let tables = tables.into_iter().flatten().map(Block::Table);
-    Told {
+    Document {
         title: format!("{files} by second and VM"),
         blocks: std::iter::once(Block::Lines(head.into())).chain(tables).collect(),
         charts: Vec::new(),

@@ -24,11 +24,11 @@ use traces::{Nanos, TraceReader};
 use within::EventsWithin;
 
 use crate::arguments::{Stat, Window};
+use crate::document::print_result;
 use crate::error::UsageError;
 use crate::files::refuse_existing;
 use crate::interrupts::remove_unfinished_outputs;
 use crate::progress::Progress;
-use crate::told::show;
 
 /// Intervals shorter than this would make a table larger than the trace.
 const INTERVAL_MIN: Nanos = Nanos::from_ms(1);
@@ -74,12 +74,12 @@ pub fn run(arguments: &Stat) -> Result<()> {
     }
     let mut figures = measured.figures(arguments, format, &options)?;
     let mut written = Vec::new();
-    report.write(|| Ok(tables::told(&figures, tables::FOR_REPORTS, arguments.top).page()), &mut written)?;
+    report.write(|| Ok(tables::document(&figures, tables::FOR_REPORTS, arguments.top).page()), &mut written)?;
     if !arguments.history {
         figures.history = None;
     }
-    let told = tables::told(&figures, arguments.output_format, arguments.top);
-    show(&figures, &told.blocks, arguments.output_format, &written)?;
+    let document = tables::document(&figures, arguments.output_format, arguments.top);
+    print_result(&figures, &document.blocks, arguments.output_format, &written)?;
     let losses = &figures.trace.losses;
     for (reason, count) in &losses.skipped {
         eprintln!("iocast: warning: {count} records skipped: {reason}");

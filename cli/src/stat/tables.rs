@@ -7,16 +7,16 @@ use traces::results::statistics::{
     SpanFigures, StageFigures, Tally, TraceStatistics,
 };
 
+use crate::document::{Block, Document};
 use crate::output::{Table, date, number, terminal_width};
 use crate::output_format::OutputFormat;
-use crate::told::{Block, Told};
 use crate::units::{ABSENT, data, percentile, span, span_or_absent};
 
 /// The form in which reports show a trace: with all percentiles.
 pub const FOR_REPORTS: OutputFormat = OutputFormat::Json;
 
-/// What is told of a trace; of processes, cgroups and VMs the first `top`.
-pub fn told(figures: &TraceStatistics, format: OutputFormat, top: usize) -> Told {
+/// The statistics as a document; of processes, cgroups and VMs the first `top`.
+pub fn document(figures: &TraceStatistics, format: OutputFormat, top: usize) -> Document {
     let mut tables = vec![requests(figures)];
     tables.extend(figures.events.as_ref().map(events));
     let times = [stages(figures, format), gaps_in_order(figures, format), gaps_within(figures, format)];
@@ -28,7 +28,7 @@ pub fn told(figures: &TraceStatistics, format: OutputFormat, top: usize) -> Told
     tables.extend(unmatched(figures));
     let sentence = in_short(figures).map(Block::Sentence);
     let head = sentence.into_iter().chain([Block::Lines(head(figures))]);
-    Told {
+    Document {
         title: format!("{}, as it was recorded", figures.trace.path),
         blocks: head.chain(tables.into_iter().map(Block::Table)).collect(),
         charts: figures.history.as_ref().map(of_capture).unwrap_or_default(),

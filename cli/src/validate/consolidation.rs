@@ -11,12 +11,12 @@ use traces::results::SCHEMA_VERSION;
 use traces::results::prediction::{Consolidations, Outcome, PairPrediction};
 
 use crate::arguments::ValidateConsolidation;
+use crate::document::present;
 use crate::error::UsageError;
 use crate::lab_results::Lab;
 use crate::predict::profiles::Alone;
 use crate::predict::{Chosen, chosen, learned, outcomes};
 use crate::progress::Progress;
-use crate::told::tell;
 use crate::validate::{errors_tables, replayed};
 
 pub fn run(arguments: &ValidateConsolidation) -> Result<()> {
@@ -36,7 +36,7 @@ pub fn run(arguments: &ValidateConsolidation) -> Result<()> {
         policies: policies(&pairs),
         pairs,
     };
-    tell(&result, &errors_tables::told(&result), arguments.output_format, &report, Vec::new())
+    present(&result, &errors_tables::document(&result), arguments.output_format, &report, Vec::new())
 }
 
 /// Adds the forecasts of predictors that learn. For each group they learn from the groups that share no VM with it.

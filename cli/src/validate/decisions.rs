@@ -11,10 +11,10 @@ use traces::results::decisions::{Agreement, Choice};
 use traces::spec::Spec;
 
 use crate::arguments::ValidateDecisions;
+use crate::document::{Block, Document, present};
 use crate::error::{LimitsBroken, UsageError};
 use crate::output::Table;
 use crate::progress::Progress;
-use crate::told::{Block, Told, tell};
 use crate::units::ABSENT;
 use crate::validate::{free, recorded_queue};
 
@@ -50,14 +50,14 @@ pub fn run(arguments: &ValidateDecisions) -> Result<()> {
         drop(progress);
         warn_of(reader.losses());
         let run = recorded.run(name, scheduler, arguments.pacing.into()).with_context(path)?;
-        return tell(&run, &free::told(&run), arguments.output_format, &report, Vec::new());
+        return present(&run, &free::document(&run), arguments.output_format, &report, Vec::new());
     }
     let mut decisions = Decisions::new(name, scheduler);
     watch(&mut *reader, &mut decisions, look)?;
     drop(progress);
     warn_of(reader.losses());
     let agreement = decisions.finish().with_context(path)?;
-    tell(&agreement, &told(&agreement, arguments.misses), arguments.output_format, &report, Vec::new())?;
+    present(&agreement, &document(&agreement, arguments.misses), arguments.output_format, &report, Vec::new())?;
     let (Some(least), Some(share)) = (arguments.min_agreement, agreement.agreement) else { return Ok(()) };
     let percent = 100.0 * share;
     ensure!(
@@ -90,9 +90,9 @@ fn watch(reader: &mut dyn EventReader, watcher: &mut dyn Watch, look: impl Fn(u6
     Ok(())
 }
 
-/// The agreement as it is told, with at most so many differing decisions.
-pub fn told(agreement: &Agreement, misses_max: usize) -> Told {
-    Told {
+/// The agreement as a document, with at most so many differing decisions.
+pub fn document(agreement: &Agreement, misses_max: usize) -> Document {
+    Document {
         title: format!("Decisions of {} beside those of a capture", agreement.scheduler),
         blocks: blocks(agreement, misses_max),
         charts: Vec::new(),

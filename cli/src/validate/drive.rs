@@ -16,10 +16,10 @@ use traces::whole_file::WholeFile;
 use traces::{TraceReader, formats};
 
 use crate::arguments::ValidateDrive;
+use crate::document::{Block, Document, present};
 use crate::error::UsageError;
 use crate::output::Table;
 use crate::progress::Progress;
-use crate::told::{Block, Told, tell};
 use crate::units::ABSENT;
 
 pub fn run(arguments: &ValidateDrive) -> Result<()> {
@@ -39,7 +39,7 @@ pub fn run(arguments: &ValidateDrive) -> Result<()> {
     if let Some(file) = &arguments.requests {
         write_requests(&judged, file).with_context(|| file.display().to_string())?;
     }
-    tell(&judged.result, &told(&judged.result), arguments.output_format, &report, Vec::new())
+    present(&judged.result, &document(&judged.result), arguments.output_format, &report, Vec::new())
 }
 
 /// Reads the whole trace and judges the drive on it. The outer error is one of reading, the inner one of judging.
@@ -83,9 +83,9 @@ fn write_requests(judged: &Judged, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// A drive beside the measured times, as it is told.
-pub fn told(judged: &DriveValidation) -> Told {
-    Told {
+/// A drive beside the measured times, as a document.
+pub fn document(judged: &DriveValidation) -> Document {
+    Document {
         title: format!("{} beside measured times", judged.drive),
         blocks: vec![
             Block::Sentence(in_short(judged)),

@@ -6,8 +6,8 @@ use predictors::errors::Errors;
 use traces::results::prediction::{Consolidations, ForecastError, Identified, STATED};
 
 use super::errors_charts::{self, FIRST};
+use crate::document::{Block, Document};
 use crate::output::{Table, number};
-use crate::told::{Block, Told};
 use crate::units::ABSENT;
 
 /// The figures, and the headings of their columns.
@@ -23,8 +23,8 @@ const FIGURES: [(&str, &str); 9] = [
     ("mix_read", "mix"),
 ];
 
-/// The errors as they are told.
-pub fn told(result: &Consolidations) -> Told {
+/// The errors as a document.
+pub fn document(result: &Consolidations) -> Document {
     let groups = result.pairs.len();
     let title =
         format!("Mean absolute relative errors over {groups} groups, % ± half of the 95 % interval; {}", result.truth);
@@ -48,7 +48,7 @@ pub fn told(result: &Consolidations) -> Told {
     if !result.policies.is_empty() {
         tables.push(policies(result));
     }
-    Told {
+    Document {
         title: format!("Forecasts of {groups} groups of VMs, {}", result.truth),
         blocks: nearest(result).map(Block::Sentence).into_iter().chain(tables.into_iter().map(Block::Table)).collect(),
         charts: errors_charts::sections(result),

@@ -4,12 +4,12 @@ use traces::results::free_run::{FreeRun, Responses};
 use traces::results::statistics::SpanFigures;
 use traces::results::supports_percentile;
 
+use crate::document::{Block, Document};
 use crate::output::Table;
-use crate::told::{Block, Told};
 use crate::units::{ABSENT, supported};
 
-/// A free run as it is told.
-pub fn told(run: &FreeRun) -> Told {
+/// A free run as a document.
+pub fn document(run: &FreeRun) -> Document {
     let throughput = &run.throughput;
     let figures = Table {
         title: format!("{} on {} requests, at most {} in flight", run.scheduler, run.requests, run.depth),
@@ -51,7 +51,7 @@ pub fn told(run: &FreeRun) -> Told {
         let unfinished = format!("{} requests had not completed when the capture ended.", run.unfinished);
         blocks.push(Block::Sentence(unfinished));
     }
-    Told {
+    Document {
         title: format!("{} running freely on a capture", run.scheduler),
         blocks,
         charts: Vec::new(),

@@ -13,10 +13,10 @@ use traces::spec::Spec;
 
 use crate::arguments::ValidateScheduler;
 use crate::compare;
+use crate::document::{Block, Document, present};
 use crate::error::{LimitsBroken, UsageError};
 use crate::output::Table;
 use crate::progress::Progress;
-use crate::told::{Block, Told, tell};
 
 /// Numbers of waiting requests with which decisions are timed.
 const WAITING: [u32; 6] = [1, 4, 16, 64, 256, 1024];
@@ -70,7 +70,7 @@ pub fn run(arguments: &ValidateScheduler) -> Result<()> {
     let (first_seed, sequences) = (arguments.seed, arguments.sequences);
     let checked =
         Checked { schema_version: SCHEMA_VERSION, scheduler, first_seed, sequences, calls, broken, decisions };
-    tell(&checked, &told(&checked), arguments.output_format, &report, Vec::new())?;
+    present(&checked, &document(&checked), arguments.output_format, &report, Vec::new())?;
     match checked.broken {
         Some(broken) => Err(LimitsBroken(format!("{spec} breaks the promise that it {}", broken.promise)).into()),
         None => Ok(()),
@@ -117,9 +117,9 @@ fn timed(make: &dyn Fn() -> Built) -> Vec<Timed> {
     WAITING.into_iter().map(time).collect()
 }
 
-/// What was found, as it is told.
-pub fn told(checked: &Checked) -> Told {
-    Told {
+/// What was found, as a document.
+pub fn document(checked: &Checked) -> Document {
+    Document {
         title: format!("Promises of schedulers, checked on {}", checked.scheduler.name),
         blocks: blocks(checked),
         charts: Vec::new(),

@@ -20,9 +20,9 @@ use traces::spec::Spec;
 use traces::{Operation, Sectors, StreamId, TraceReader, formats};
 
 use crate::arguments::ValidateClosed;
+use crate::document::present;
 use crate::error::UsageError;
 use crate::progress::Progress;
-use crate::told::tell;
 use measure::{Measured, Recorded, Replayed};
 
 /// The value of --drive that asks for a drive fitted to the trace itself.
@@ -87,7 +87,7 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
         operations: operations(&recorded, &replayed),
         streams: streams(&recorded, &replayed, arguments.top),
     };
-    tell(&result, &tables::told(&result), arguments.output_format, &report, Vec::new())
+    present(&result, &tables::document(&result), arguments.output_format, &report, Vec::new())
 }
 
 /// The size of the trace; 0 if it is not one file.

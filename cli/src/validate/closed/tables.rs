@@ -3,8 +3,8 @@
 use traces::results::closed::{ClosedValidation, Compared, RelativeErrors, RunFigures};
 use traces::results::statistics::SpanFigures;
 
+use crate::document::{Block, Document};
 use crate::output::Table;
-use crate::told::{Block, Told};
 use crate::units::{self, ABSENT, span, span_or_absent, three_digits};
 
 /// A figure: its name, how it is printed, and its error.
@@ -32,8 +32,8 @@ const FIGURES: &[Row] = &[
     ("p99", |run| run.queue_at_arrival.p99.to_string(), |_| None),
 ];
 
-/// Replay and record as they are told.
-pub fn told(result: &ClosedValidation) -> Told {
+/// Replay and record as a document.
+pub fn document(result: &ClosedValidation) -> Document {
     let title =
         format!("{} replayed closed on {}, {}, depth {}", result.trace, result.drive, result.scheduler, result.depth);
     let mut blocks: Vec<Block> = in_short(&result.all.relative_error).map(Block::Sentence).into_iter().collect();
@@ -60,7 +60,7 @@ pub fn told(result: &ClosedValidation) -> Told {
             result.late
         )));
     }
-    Told { title, blocks, charts: Vec::new(), program: result.program.clone() }
+    Document { title, blocks, charts: Vec::new(), program: result.program.clone() }
 }
 
 /// How far off the replay is; `None` without an error.

@@ -21,8 +21,8 @@ use self::folder::GuestFolder;
 use self::requests::{FIGURES, figures};
 use self::simulated::{Behind, simulate};
 use crate::arguments::ValidateGuest;
+use crate::document::present;
 use crate::error::UsageError;
-use crate::told::tell;
 
 /// The schedulers of Linux 6, by the kernel's names.
 const KERNEL_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "bfq", "kyber"];
@@ -43,7 +43,7 @@ pub fn run(arguments: &ValidateGuest) -> Result<()> {
             result.late_runs.join(", ")
         );
     }
-    tell(&result, &tables::told(&result), arguments.output_format, &report, Vec::new())
+    present(&result, &tables::document(&result), arguments.output_format, &report, Vec::new())
 }
 
 /// The schedulers that are compared, the baseline first.

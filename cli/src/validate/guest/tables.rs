@@ -2,8 +2,8 @@
 
 use traces::results::guest::{GuestFigure, GuestRanks, GuestScheduler, GuestValidation};
 
+use crate::document::{Block, Document};
 use crate::output::Table;
-use crate::told::{Block, Told};
 use crate::units::ABSENT;
 
 /// The figures as people read them: name in the result, heading, divisor of the value, decimals.
@@ -16,8 +16,8 @@ const FIGURES: [(&str, &str, f64, usize); 6] = [
     ("write_response_p99_ns", "99th percentile of writes, ms", 1e6, 2),
 ];
 
-/// Measured and simulated schedulers as they are told.
-pub fn told(result: &GuestValidation) -> Told {
+/// Measured and simulated schedulers as a document.
+pub fn document(result: &GuestValidation) -> Document {
     let mut blocks = vec![Block::Sentence(format!(
         "Guests of Linux {} under {} on {}, queue depth {}; {} s measured in each of {} repetitions. Simulated: a \
          separate capture under {}, replayed closed under each scheduler. ± is half of the 95 % interval over the \
@@ -36,7 +36,7 @@ pub fn told(result: &GuestValidation) -> Told {
             blocks.push(Block::Sentence(order(&figure.ranks)));
         }
     }
-    Told {
+    Document {
         title: format!("Schedulers of Linux {} measured in guests and simulated", result.kernel),
         blocks,
         charts: Vec::new(),

@@ -71,9 +71,9 @@ pub fn text(blocks: &[Block], format: OutputFormat) -> String {
     text_within(blocks, format, width())
 }
 
-/// A result as it is told: printed, or as a report.
+/// A result for people: printed, or as a report.
 #[derive(Debug)]
-pub struct Told {
+pub struct Document {
     /// What it is about.
     pub title: String,
     /// What it says. Sentences before the first table are the answer.
@@ -84,7 +84,7 @@ pub struct Told {
     pub program: String,
 }
 
-impl Told {
+impl Document {
     /// The report.
     pub fn page(&self) -> Page {
         let is_sentence = |block: &&Block| matches!(block, Block::Sentence(_));
@@ -160,22 +160,22 @@ impl Block {
 ///
 /// # Errors
 /// A file that cannot be written, or standard output.
-pub fn tell(
+pub fn present(
     result: &impl Serialize,
-    told: &Told,
+    document: &Document,
     format: OutputFormat,
     outputs: &Outputs,
     mut files: Vec<String>,
 ) -> Result<()> {
-    outputs.write(|| Ok(told.page()), &mut files)?;
-    show(result, &told.blocks, format, &files)
+    outputs.write(|| Ok(document.page()), &mut files)?;
+    print_result(result, &document.blocks, format, &files)
 }
 
 /// Prints a result in the form that is asked for, and the names of files that were written.
 ///
 /// # Errors
 /// Those of standard output.
-pub fn show(result: &impl Serialize, blocks: &[Block], format: OutputFormat, files: &[String]) -> Result<()> {
+pub fn print_result(result: &impl Serialize, blocks: &[Block], format: OutputFormat, files: &[String]) -> Result<()> {
     match format {
         OutputFormat::Json => print_json(result),
         format => print(&format!("{}{}", text(blocks, format), written(files, format))),
@@ -205,7 +205,7 @@ mod tests {
             Block::List { heading: "Statements".to_owned(), items: vec!["one".to_owned(), "two".to_owned()] },
         ];
         let charts = vec![Section { heading: "Charts".to_owned(), ..Section::default() }];
-        let page = Told { title: "VMs".to_owned(), blocks, charts, program: "iocast".to_owned() }.page();
+        let page = Document { title: "VMs".to_owned(), blocks, charts, program: "iocast".to_owned() }.page();
         assert_eq!(page.answer, ["web slows down."]);
         let headings: Vec<&str> = page.sections.iter().map(|section| section.heading.as_str()).collect();
         assert_eq!(headings, ["Figures", "Charts", "Details", "", "Statements"]);
