@@ -167,6 +167,8 @@ fn what_an_arrival_finds_and_seeks_are_counted_by_class() {
     }
     let history = recorder.finish(&[]);
     assert_eq!((history.read.found, history.write.found), (vec![1, 1, 1], vec![1]));
+    // The first two reads find no write, the third one; the write finds two reads.
+    assert_eq!((history.read.found_other, history.write.found_other), (vec![2, 1], vec![0, 0, 1]));
     assert_eq!(history.seeks, [1, 1, 0, 1, 1]);
 }
 

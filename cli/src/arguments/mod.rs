@@ -59,9 +59,9 @@ pub use serve::{Serve, ServeMap, ServeVmBy, Urgency};
 pub use shell::{Completions, Man};
 pub use stack::Stack;
 pub use stage::{Stage, Switch};
-pub use stat::Stat;
+pub use stat::{Stat, TOP};
 pub use validate::{
-    Validate, ValidateClosed, ValidateConsolidation, ValidateDecisions, ValidateDrive, ValidateGuest,
+    MISSES, Validate, ValidateClosed, ValidateConsolidation, ValidateDecisions, ValidateDrive, ValidateGuest,
     ValidateScheduler, ValidateWhat,
 };
 pub use workloads::Workloads;

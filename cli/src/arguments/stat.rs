@@ -10,6 +10,9 @@ use super::picture::OUTPUTS;
 use super::{Reading, ReportFile, Window};
 use crate::output_format::OutputFormat;
 
+/// Processes, cgroups and VMs that are shown without `--top`.
+pub const TOP: usize = 10;
+
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new(OUTPUTS).multiple(true))]
 pub struct Stat {
@@ -34,7 +37,7 @@ pub struct Stat {
     #[arg(long, value_parser = parse_nanos, default_value = "1s", value_name = "TIME")]
     pub interval: Nanos,
     /// Number of processes, cgroups and VMs to print
-    #[arg(long, default_value_t = 10, value_name = "N")]
+    #[arg(long, default_value_t = TOP, value_name = "N")]
     pub top: usize,
     /// Compute the SHA-256 of the trace's files
     #[arg(long)]

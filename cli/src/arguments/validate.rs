@@ -9,6 +9,9 @@ use super::reading::parse_percent;
 use super::{FreePacing, OnlyReport, Reading};
 use crate::output_format::OutputFormat;
 
+/// Differing decisions that are shown without `--misses`.
+pub const MISSES: usize = 20;
+
 #[derive(Debug, Args)]
 pub struct Validate {
     #[command(subcommand)]
@@ -171,7 +174,7 @@ pub struct ValidateDecisions {
     #[command(flatten)]
     pub reading: Reading,
     /// Number of differing decisions to print in the table (JSON holds all)
-    #[arg(long, default_value_t = 20, value_name = "N")]
+    #[arg(long, default_value_t = MISSES, value_name = "N")]
     pub misses: usize,
     #[command(flatten)]
     pub report: OnlyReport,

@@ -177,11 +177,12 @@ pub fn document(results: &LabResults) -> Document {
     }
 }
 
-/// Mean response times in the guests in ms, over the repetitions: by VM and operation, and by who else ran.
-type GuestTimes<'a> = BTreeMap<(&'a str, &'a str), BTreeMap<Vec<&'a str>, f64>>;
+/// What there is of each VM and operation, by who else ran.
+type ByOthers<'a, T> = BTreeMap<(&'a str, &'a str), BTreeMap<Vec<&'a str>, T>>;
 
-fn guest_times(results: &LabResults) -> GuestTimes<'_> {
-    let mut all: BTreeMap<(&str, &str), BTreeMap<Vec<&str>, Vec<f64>>> = BTreeMap::new();
+/// Mean response times in the guests in ms, over the repetitions.
+fn guest_times(results: &LabResults) -> ByOthers<'_, f64> {
+    let mut all: ByOthers<'_, Vec<f64>> = BTreeMap::new();
     for (run, vm) in results.runs.iter().flat_map(|run| run.vms.iter().map(move |vm| (run, vm))) {
         let others: Vec<&str> = run.vms.iter().map(|other| other.vm.as_str()).filter(|other| *other != vm.vm).collect();
         for (name, of) in [("reads", &vm.guest.reads), ("writes", &vm.guest.writes)] {
@@ -197,7 +198,7 @@ fn guest_times(results: &LabResults) -> GuestTimes<'_> {
 }
 
 /// How much longer reads take beside others; `None` unless VMs ran alone and together.
-fn in_short(times: &GuestTimes<'_>) -> Option<String> {
+fn in_short(times: &ByOthers<'_, f64>) -> Option<String> {
     let of_vm = |(&(vm, operation), times): (&(&str, &str), &BTreeMap<Vec<&str>, f64>)| {
         let alone = *times.get(&Vec::new())?;
         let beside = times.iter().filter(|(others, _)| !others.is_empty()).map(|(_, time)| time / alone);
@@ -213,7 +214,7 @@ fn in_short(times: &GuestTimes<'_>) -> Option<String> {
 }
 
 /// Response times in the guests, of each VM alone and beside others.
-fn charts(times: &GuestTimes<'_>) -> Vec<Section> {
+fn charts(times: &ByOthers<'_, f64>) -> Vec<Section> {
     let kinds: BTreeSet<&Vec<&str>> = times.values().flat_map(BTreeMap::keys).collect();
     let rows = times.iter().map(|((vm, operation), of_others)| RangesRow {
         name: format!("{vm}: {operation}"),

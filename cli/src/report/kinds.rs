@@ -6,13 +6,9 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::page;
+use crate::arguments::{MISSES, TOP};
 use crate::document::Document;
 use crate::{capture, place, predict, reproduce, serve, stat, validate};
-
-/// Processes, cgroups and VMs of a trace that a report shows, the default of `stat --top`.
-const TOP: usize = 10;
-/// Decisions that differ that a report shows, the default of `validate decisions --misses`.
-const MISSES: usize = 20;
 
 /// Results of one kind.
 pub struct Kind {

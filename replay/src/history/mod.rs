@@ -61,6 +61,7 @@ struct ClassCounts {
     outstanding: usize,
     responses: Counts,
     found: [u64; FOUND_MAX + 1],
+    found_other: [u64; FOUND_MAX + 1],
 }
 
 #[derive(Clone, Debug)]
@@ -75,7 +76,8 @@ struct VmCounts {
 
 impl Default for HistoryRecorder {
     fn default() -> HistoryRecorder {
-        let class = || ClassCounts { outstanding: 0, responses: Counts::new(1), found: [0; FOUND_MAX + 1] };
+        let none = [0; FOUND_MAX + 1];
+        let class = || ClassCounts { outstanding: 0, responses: Counts::new(1), found: none, found_other: none };
         HistoryRecorder {
             first_arrival: None,
             interval: FIRST_INTERVAL,
@@ -108,7 +110,8 @@ impl HistoryRecorder {
         let length = self.interval.as_ns() as f64;
         let class = |class: &ClassCounts| ClassHistory {
             responses: class.responses.grid(columns),
-            found: class.found[..class.found.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1)].to_vec(),
+            found: until_last(&class.found),
+            found_other: until_last(&class.found_other),
         };
         // The last interval may be counted in part only.
         let last = Nanos::from_ns(self.interval.as_ns().saturating_mul(columns as u64));
@@ -122,7 +125,7 @@ impl HistoryRecorder {
             write: class(&self.classes[1]),
             vms: self.vms.iter().zip(names).map(|(vm, name)| vm.history(name, columns)).collect(),
             close_up: self.windows.shown(self.first_arrival.unwrap_or(Timestamp::ZERO)),
-            seeks: self.seeks[..self.seeks.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1)].to_vec(),
+            seeks: until_last(&self.seeks),
         }
     }
 
@@ -152,8 +155,10 @@ impl HistoryRecorder {
         self.outstanding.now += 1;
         self.outstanding.most[column] = self.outstanding.most[column].max(self.outstanding.now);
         if let Some(class) = class_of(operation) {
+            let other = self.classes[1 - class].outstanding;
             let class = &mut self.classes[class];
             class.found[class.outstanding.min(FOUND_MAX)] += 1;
+            class.found_other[other.min(FOUND_MAX)] += 1;
             class.outstanding += 1;
         }
     }
@@ -233,6 +238,11 @@ impl HistoryRecorder {
             vm.addresses.iter_mut().for_each(Counts::fold_columns);
         }
     }
+}
+
+/// The counts up to the last that is above zero.
+fn until_last(counts: &[u64]) -> Vec<u64> {
+    counts[..counts.iter().rposition(|&count| count > 0).map_or(0, |last| last + 1)].to_vec()
 }
 
 /// Joins each two elements; the upper half becomes zero.

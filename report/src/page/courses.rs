@@ -34,6 +34,9 @@ impl<'a> Course<'a> {
 /// Reads or writes: their name, and their part of a history.
 type Class = (&'static str, fn(&History) -> &ClassHistory);
 
+/// Counts of a class.
+type Counts = fn(&ClassHistory) -> &[u64];
+
 const CLASSES: [Class; 2] = [("reads", |history| &history.read), ("writes", |history| &history.write)];
 
 /// The charts of a capture.
@@ -113,16 +116,19 @@ fn distributions(courses: &[Course<'_>]) -> Vec<Chart> {
             lines(courses, |history| scaled(cumulative(&of(history).responses), longer)),
         ));
     }
-    for (name, of) in CLASSES {
-        if courses.iter().any(|course| of(course.history).found.len() > 1) {
-            charts.push(chart(
-                format!("The queue that {name} find"),
-                &format!(
-                    "Share of {name} that find so many {name} outstanding when they arrive; 128 stands for more, too."
-                ),
-                [Axis::linear(&format!("{name} outstanding")), Axis::linear("share, %")],
-                lines(courses, |history| shares(&of(history).found)),
-            ));
+    for ((name, of), (other, _)) in CLASSES.into_iter().zip(CLASSES.into_iter().rev()) {
+        let kinds: [(&str, Counts); 2] = [(name, |class| &class.found), (other, |class| &class.found_other)];
+        for (found, counts) in kinds {
+            if courses.iter().any(|course| counts(of(course.history)).len() > 1) {
+                charts.push(chart(
+                    format!("The {found} that {name} find"),
+                    &format!(
+                        "Share of {name} that find so many {found} outstanding when they arrive; 128 stands for more, too."
+                    ),
+                    [Axis::linear(&format!("{found} outstanding")), Axis::linear("share, %")],
+                    lines(courses, |history| shares(counts(of(history)))),
+                ));
+            }
         }
     }
     charts

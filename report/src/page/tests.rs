@@ -22,7 +22,7 @@ fn part(name: &str) -> Part {
 fn history(columns: usize) -> History {
     let grid =
         Grid { row_size: 8, columns: (0..columns as u64).map(|at| vec![(170 + at % 7, 150), (200, 1)]).collect() };
-    let class = ClassHistory { responses: grid.clone(), found: vec![3, 4] };
+    let class = ClassHistory { responses: grid.clone(), found: vec![3, 4], found_other: vec![7] };
     let vm = |vm: &str| VmHistory {
         vm: vm.to_owned(),
         requests: vec![1; columns],

@@ -70,6 +70,9 @@ pub struct ClassHistory {
     pub responses: Grid,
     /// Arrivals by how many of their class they found outstanding; the last element counts those that found more, too.
     pub found: Vec<u64>,
+    /// The same of the other class: by how many writes a read found, and how many reads a write.
+    #[serde(default)]
+    pub found_other: Vec<u64>,
 }
 
 /// One VM over time.
