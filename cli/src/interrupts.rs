@@ -8,7 +8,9 @@ use signal_hook::iterator::Signals;
 use signal_hook::low_level::emulate_default_handler;
 use traces::whole_file::remove_unfinished;
 
-/// From now on, a signal that ends the program first removes unfinished outputs. For commands that do not handle
+use crate::screen;
+
+/// From now on, a signal that ends the program first removes unfinished outputs, and gives back the terminal. For commands that do not handle
 /// signals themselves.
 ///
 /// # Errors
@@ -18,6 +20,7 @@ pub fn remove_unfinished_outputs() -> Result<()> {
     thread::spawn(move || {
         for signal in signals.forever() {
             remove_unfinished();
+            screen::restore();
             // Ends the program as if it had not watched. A failure leaves it running, and the next signal retries.
             let _ = emulate_default_handler(signal);
         }

@@ -45,6 +45,7 @@ mod replay;
 mod report;
 mod reproduce;
 mod scheduling;
+mod screen;
 mod secret_key;
 mod serve;
 mod shell;

@@ -78,6 +78,12 @@ impl Progress {
         Progress::drawn(what, None, 1, GROUPS)
     }
 
+    /// Counters that are shown elsewhere.
+    pub fn unseen(readers: usize) -> Progress {
+        let counters = (0..readers).map(|_| Arc::default()).collect();
+        Progress { counters, stop: Arc::default(), painter: None }
+    }
+
     fn drawn(what: &'static str, total: Option<u64>, readers: usize, template: &'static str) -> Progress {
         let counters: Vec<Arc<AtomicU64>> = (0..readers).map(|_| Arc::default()).collect();
         let stop = Arc::new(AtomicBool::new(false));

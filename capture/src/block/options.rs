@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use traces::Layer;
+use traces::results::histograms::SecondOfVm;
 
 use super::attribution::AttributeBy;
 use super::device::BlockDevice;
@@ -72,4 +73,7 @@ pub struct CaptureProgress {
     pub cpu_percent: f64,
     /// Notes for the user.
     pub notes: Vec<String>,
+    /// The seconds that have ended since the last report, of an [`Output::Watcher`]. Each has a line, of no request if
+    /// there was none.
+    pub seconds: Vec<SecondOfVm>,
 }

@@ -21,6 +21,8 @@ pub enum Output {
     Standard,
     /// A Unix socket with a listener.
     Unix(PathBuf),
+    /// Nowhere: each second of histograms goes to the caller, with the progress.
+    Watcher,
 }
 
 impl Output {
@@ -37,7 +39,7 @@ impl Output {
     pub fn name(&self) -> PathBuf {
         match self {
             Output::File(path) | Output::Unix(path) => path.clone(),
-            Output::Standard => "-".into(),
+            Output::Standard | Output::Watcher => "-".into(),
         }
     }
 
@@ -146,6 +148,7 @@ impl OutputSink {
         };
         match output {
             Output::Standard => Ok(OutputSink::Standard(io::stdout())),
+            Output::Watcher => Err(fail(io::Error::other("only histograms go to the caller"))),
             Output::Unix(path) => UnixStream::connect(path).map(OutputSink::Unix).map_err(fail),
             Output::File(_) => {
                 let mut options = OpenOptions::new();

@@ -48,6 +48,9 @@ pub struct Compare {
     /// Keep what happened over time in the JSON result, so that `iocast report` can draw it
     #[arg(long)]
     pub history: bool,
+    /// Show the figures so far while the replays run: a screen, or lines on standard error where there is no terminal
+    #[arg(long)]
+    pub watch: bool,
     /// Folder for the decision logs: one file per scheduler with each of its decisions
     #[arg(long, value_name = "FOLDER", group = OUTPUTS)]
     pub decision_log: Option<PathBuf>,

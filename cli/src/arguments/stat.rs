@@ -6,6 +6,7 @@ use clap::{ArgGroup, Args};
 use traces::Nanos;
 use traces::quantity::parse_nanos;
 
+use super::capture::{VmBy, parse_seconds};
 use super::picture::OUTPUTS;
 use super::{Reading, ReportFile, Window};
 use crate::output_format::OutputFormat;
@@ -16,7 +17,8 @@ pub const TOP: usize = 10;
 #[derive(Debug, Args)]
 #[command(group = ArgGroup::new(OUTPUTS).multiple(true))]
 pub struct Stat {
-    /// Trace: a file, the common beginning (stem) of a capture's file names, or `-` for standard input
+    /// Trace: a file, the common beginning (stem) of a capture's file names, or `-` for standard input; with --live a
+    /// disk, by path or name
     pub input: PathBuf,
     #[command(flatten)]
     pub reading: Reading,
@@ -33,6 +35,17 @@ pub struct Stat {
     /// Overwrite files that exist
     #[arg(long, requires = OUTPUTS)]
     pub force: bool,
+    /// Show what this host's disk does now, second by second, until q or Ctrl-C: a screen, or lines where there is no
+    /// terminal. Times are D2C, from the issue to the completion
+    #[arg(long)]
+    pub live: bool,
+    /// Unit that --live counts apart [default: process]: a device, or the control group or process that queued the
+    /// request (for qemu and blkback under the VM's name)
+    #[arg(long, value_enum, requires = "live")]
+    pub vm_by: Option<VmBy>,
+    /// End --live after this time; a bare number is seconds
+    #[arg(short = 'w', long, value_parser = parse_seconds, value_name = "SECONDS", requires = "live")]
+    pub seconds: Option<Nanos>,
     /// Length of an interval of --series
     #[arg(long, value_parser = parse_nanos, default_value = "1s", value_name = "TIME")]
     pub interval: Nanos,

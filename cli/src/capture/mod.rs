@@ -6,7 +6,7 @@ mod decisions;
 mod iscsi;
 pub mod lab;
 mod recover;
-mod running;
+pub mod running;
 mod scrub;
 mod supervise;
 

@@ -14,17 +14,31 @@ use crate::output::{Table, print, print_json};
 use crate::output_format::OutputFormat;
 use crate::quiet;
 
-/// Runs the capture and shows its progress on standard error.
-pub fn run(options: &CaptureOptions) -> Result<CaptureSummary> {
+/// A flag that the signals set which end a program.
+pub fn stop_at_signals() -> Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [SIGHUP, SIGINT, SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
     }
+    Ok(stop)
+}
+
+/// Runs the capture, beside a supervisor, until the flag is set or a limit is reached.
+pub fn record_until(
+    options: &CaptureOptions,
+    stop: &AtomicBool,
+    watch: &mut dyn FnMut(&CaptureProgress),
+) -> Result<CaptureSummary> {
     let mut command = Command::new("/proc/self/exe");
     command.args(["capture", "supervise"]);
     let supervisor = Supervisor::start(command)?;
+    Ok(record(options, supervisor, stop, watch)?)
+}
+
+/// Runs the capture and shows its progress on standard error.
+pub fn run(options: &CaptureOptions) -> Result<CaptureSummary> {
     let on_terminal = quiet::shows_progress();
-    let summary = record(options, supervisor, &stop, &mut |progress| show(progress, on_terminal))?;
+    let summary = record_until(options, &*stop_at_signals()?, &mut |progress| show(progress, on_terminal))?;
     if on_terminal {
         eprint!("\r\x1b[K");
     }

@@ -94,15 +94,24 @@ impl Load {
         }
     }
 
+    /// How much a replay has to do, in the unit in which its progress is counted: bytes of traces, or the measure of
+    /// guests. `None` if that is not known.
+    pub fn whole(&self) -> Option<u64> {
+        match self {
+            Load::Traces(vms) => Some(vms.iter().map(|vm| vm.bytes).sum()),
+            Load::Generated(generated) => Measure::of(generated.until).1,
+        }
+    }
+
     /// The progress bar of this number of replays.
     pub fn progress(&self, replays: usize) -> Progress {
-        let of_all = |whole: u64| whole.saturating_mul(replays as u64);
-        match self {
-            Load::Traces(vms) => Progress::new("replaying", of_all(vms.iter().map(|vm| vm.bytes).sum()), replays),
-            Load::Generated(generated) => match Measure::of(generated.until) {
-                (Measure::Time, Some(whole)) => Progress::simulated("running", of_all(whole), replays),
-                (_, whole) => Progress::requests("running", whole.map(of_all), replays),
-            },
+        let of_all = self.whole().map(|whole| whole.saturating_mul(replays as u64));
+        match (self, of_all) {
+            (Load::Traces(_), of_all) => Progress::new("replaying", of_all.unwrap_or(0), replays),
+            (Load::Generated(generated), Some(of_all)) if Measure::of(generated.until).0 == Measure::Time => {
+                Progress::simulated("running", of_all, replays)
+            }
+            (Load::Generated(_), of_all) => Progress::requests("running", of_all, replays),
         }
     }
 

@@ -11,6 +11,7 @@ pub mod picture;
 mod rules;
 mod source;
 pub mod tables;
+mod watch;
 mod workloads;
 
 use std::io::BufWriter;
@@ -44,6 +45,7 @@ use load::Load;
 use observers::{Log, Observers};
 use per_request::PerRequest;
 use tables::More;
+use watch::{Watch, Watched};
 
 use crate::arguments::Compare;
 use crate::error::UsageError;
@@ -52,6 +54,7 @@ use crate::interrupts::remove_unfinished_outputs;
 use crate::output;
 use crate::output_format::OutputFormat;
 use crate::picture::PictureFiles;
+use crate::progress::Progress;
 use crate::report::page;
 use crate::scheduling::Scheduling;
 
@@ -97,7 +100,11 @@ pub fn run(arguments: &Compare) -> Result<()> {
     let baseline = candidates::baseline(arguments.baseline.as_deref(), &candidates)?;
     let setups: Vec<Setup<'_>> = drives.into_iter().map(|drive| Setup::new(arguments, drive)).collect::<Result<_>>()?;
     create_folders(arguments, &candidates)?;
-    if arguments.stack.series.is_some() || arguments.report.is_written() || arguments.per_request.is_some() {
+    if arguments.stack.series.is_some()
+        || arguments.report.is_written()
+        || arguments.per_request.is_some()
+        || arguments.watch
+    {
         remove_unfinished_outputs()?;
     }
     let files = PictureFiles::planned(&arguments.picture)?;
@@ -179,9 +186,13 @@ fn replay_all(
     candidates: &[Candidate],
     per_request: Option<&PerRequest>,
 ) -> Result<Vec<Replayed>> {
-    let progress = setups[0].load.progress(candidates.len());
+    let is_watched = setups[0].arguments.watch;
+    let load = &setups[0].load;
+    let progress = if is_watched { Progress::unseen(candidates.len()) } else { load.progress(candidates.len()) };
+    let watch = is_watched.then(|| Watch::begin(replays(setups, candidates, &progress))).transpose()?;
     let replay = |&(index, of): &(usize, &Candidate)| {
-        Ok((index, setups[of.drive].replay(index, of, per_request, progress.counter(index))?))
+        let watched = watch.as_ref().map(|watch| watch.observer(index));
+        Ok((index, setups[of.drive].replay(index, of, per_request, progress.counter(index), watched)?))
     };
     let (of_libraries, ours): (Vec<_>, Vec<_>) = candidates.iter().enumerate().partition(|(_, of)| of.is_in_library());
     let mut replayed: Vec<(usize, Replayed)> = ours.par_iter().map(replay).collect::<Result<_>>()?;
@@ -199,6 +210,22 @@ fn replay_all(
     }
     replayed.sort_by_key(|(index, _)| *index);
     Ok(replayed.into_iter().map(|(_, replayed)| replayed).collect())
+}
+
+/// The replays, as they are watched.
+fn replays(setups: &[Setup<'_>], candidates: &[Candidate], progress: &Progress) -> watch::Replays {
+    let load = &setups[0].load;
+    let drives: Vec<&str> = setups.iter().map(|setup| setup.part.name.as_str()).collect();
+    let replay = |(index, of): (usize, &Candidate)| watch::Replay {
+        name: if drives.len() > 1 { format!("{} on {}", of.label, drives[of.drive]) } else { of.label.clone() },
+        done: progress.counter(index),
+    };
+    watch::Replays {
+        what: format!("{} on {}", load.names().join(", "), drives.join(", ")),
+        whole: load.whole(),
+        vms: load.names(),
+        replays: candidates.iter().enumerate().map(replay).collect(),
+    }
 }
 
 /// The result of all replays.
@@ -248,6 +275,7 @@ impl<'a> Setup<'a> {
         candidate: &Candidate,
         per_request: Option<&PerRequest>,
         progress: Arc<AtomicU64>,
+        watched: Option<Watched>,
     ) -> Result<Replayed> {
         let part = candidate.part()?;
         let BuiltDrive { drive, model, .. } = drive_models::build(&self.drive)?;
@@ -263,6 +291,7 @@ impl<'a> Setup<'a> {
             shares: self.shares(index, candidate)?,
             history: (self.arguments.history || self.arguments.report.is_written()).then(HistoryRecorder::default),
             rows: per_request.map(|table| table.rows(self.arguments, &part.name, &self.part.name)).transpose()?,
+            watched,
             advance,
         };
         let start = Start { part, source, observers };
@@ -300,7 +329,8 @@ impl<'a> Setup<'a> {
             }
             other => other.into(),
         })?;
-        let Observers { metrics, overload, log, log_path, shares, history, rows, .. } = observer;
+        let Observers { metrics, overload, log, log_path, shares, history, rows, watched, .. } = observer;
+        watched.into_iter().for_each(Watched::finish);
         if let Some(log) = log {
             let name = || format!("the decision log {}", log_path.display());
             log.finish().and_then(|out| Ok(out.into_inner()?)).with_context(name)?.finish()?;

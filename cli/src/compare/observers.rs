@@ -10,6 +10,7 @@ use traces::whole_file::WholeFile;
 use traces::{Request, RequestId, Timestamp, VmId};
 
 use super::load::Advance;
+use super::watch::Watched;
 
 /// A decision log that goes to a file.
 pub type Log = DecisionLog<BufWriter<WholeFile>>;
@@ -27,6 +28,8 @@ pub struct Observers {
     pub history: Option<HistoryRecorder>,
     /// The rows of the table of requests.
     pub rows: Option<RequestRows>,
+    /// What a screen sees.
+    pub watched: Option<Watched>,
     /// Moves the progress bar where the source does not.
     pub advance: Option<Advance>,
 }
@@ -40,6 +43,7 @@ macro_rules! each {
         $self.shares.$method($($argument),*);
         $self.history.$method($($argument),*);
         $self.rows.$method($($argument),*);
+        $self.watched.$method($($argument),*);
         $self.advance.$method($($argument),*);
     };
 }

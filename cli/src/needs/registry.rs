@@ -84,7 +84,7 @@ pub const NEEDS: &[Need] = &[
     Need {
         name: "tracefs",
         kind: Kind::Kernel(probes::tracefs),
-        needed: &[CAPTURE_DECISIONS, CAPTURE_BLOCK_TRACEFS, CAPTURE_BLOCK_HISTOGRAMS],
+        needed: &[CAPTURE_DECISIONS, CAPTURE_BLOCK_TRACEFS, CAPTURE_BLOCK_HISTOGRAMS, STAT_LIVE],
         useful: &[CAPTURE_BLOCK],
     },
     Need {

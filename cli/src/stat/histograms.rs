@@ -57,7 +57,7 @@ pub fn run(arguments: &Stat, files: &[PathBuf]) -> Result<()> {
 }
 
 /// Refuses options that are for traces of requests.
-fn refuse_what_has_no_effect(arguments: &Stat) -> Result<(), UsageError> {
+pub fn refuse_what_has_no_effect(arguments: &Stat) -> Result<(), UsageError> {
     let Stat { series, history, digest, window, reading, .. } = arguments;
     let is_whole = window.span.start.as_ns() == 0 && window.span.end.is_none() && window.limit.is_none();
     let of_reading = ReadOptions { lenient: false, ..reading.options() } != ReadOptions::default();
@@ -74,7 +74,8 @@ fn refuse_what_has_no_effect(arguments: &Stat) -> Result<(), UsageError> {
     }
 }
 
-fn warn(figures: &HistogramStatistics) {
+/// Warns of what the figures lack.
+pub fn warn(figures: &HistogramStatistics) {
     if figures.lines == 0 {
         eprintln!("iocast: warning: no complete line was read");
     }
@@ -93,6 +94,7 @@ fn warn(figures: &HistogramStatistics) {
 pub fn document(figures: &HistogramStatistics, top: usize) -> Document {
     let tables = [Some(times(figures)), Some(devices(figures)), busiest(figures, top), unmatched(figures)];
     let files = match figures.files.as_slice() {
+        [] => figures.devices.iter().map(|of| of.device.as_str()).collect::<Vec<&str>>().join(", "),
         [only] => only.clone(),
         several => format!("{} files from {}", several.len(), several.first().map_or("", String::as_str)),
     };

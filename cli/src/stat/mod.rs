@@ -1,6 +1,7 @@
 //! `iocast stat`: measures a trace in one pass.
 
 pub mod histograms;
+mod live;
 pub mod tables;
 mod within;
 
@@ -35,6 +36,10 @@ const INTERVAL_MIN: Nanos = Nanos::from_ms(1);
 
 pub fn run(arguments: &Stat) -> Result<()> {
     ensure!(arguments.interval >= INTERVAL_MIN, UsageError(format!("--interval is at least {INTERVAL_MIN}")));
+    if arguments.live {
+        histograms::refuse_what_has_no_effect(arguments)?;
+        return live::run(arguments);
+    }
     if let Some(files) = histograms::inputs(arguments)? {
         return histograms::run(arguments, &files);
     }

@@ -12,4 +12,4 @@ mod summary;
 pub use buckets::{ERROR_SHARE, LogHistogram};
 pub use pieces::{files, is_named_like_one, pieces};
 pub use reader::{LineReader, recognises};
-pub use summary::summarise;
+pub use summary::{Summary, summarise};

@@ -154,7 +154,8 @@ impl DeviceSum {
     }
 }
 
-struct Summary {
+/// The sum of lines, given one by one.
+pub struct Summary {
     top: usize,
     statistics: HistogramStatistics,
     devices: BTreeMap<String, DeviceSum>,
@@ -162,7 +163,8 @@ struct Summary {
 }
 
 impl Summary {
-    fn new(top: usize) -> Summary {
+    /// A sum of no line; `top` of the busiest seconds are kept.
+    pub fn new(top: usize) -> Summary {
         let statistics = HistogramStatistics {
             schema_version: SCHEMA_VERSION,
             program: program_version(),
@@ -176,7 +178,7 @@ impl Summary {
     ///
     /// # Errors
     /// Its VM is one too many.
-    fn add(&mut self, second: &SecondOfVm) -> Result<(), String> {
+    pub fn add(&mut self, second: &SecondOfVm) -> Result<(), String> {
         let key = (second.device.clone(), second.vm.clone());
         if self.vms.len() >= VMS_MAX && !self.vms.contains_key(&key) {
             return Err(format!("more than {VMS_MAX} VMs on devices, of which a capture has at most 4096"));
@@ -232,7 +234,8 @@ impl Summary {
         add_kinds(&mut self.statistics.skipped_lines, reader.skipped());
     }
 
-    fn figures(mut self) -> HistogramStatistics {
+    /// The figures of all lines.
+    pub fn figures(mut self) -> HistogramStatistics {
         for ((device, vm), sum) in self.vms {
             let captured_ns = self.devices.get(&device).map_or(0, DeviceSum::captured_ns);
             let operations = OPERATIONS.iter().zip(&sum.operations).filter(|(_, of)| of.requests > 0);

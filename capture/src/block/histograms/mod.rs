@@ -3,7 +3,7 @@
 //! The reader that pairs the events of a file pairs them here, too. A [`Watch`](traces::events::Watch) sees each
 //! request as it completes (`second.rs`), and nothing else of it is kept. A request begins with its issue. If VMs are
 //! told apart by process, the issue gets the process that queued the request (`queued_by.rs`). When a second is over, each VM that had a request becomes a line
-//! ([`SecondOfVm`]), and all lines of the second are written at once (`files.rs`).
+//! ([`SecondOfVm`]). All lines of the second are written at once (`files.rs`), or go to the caller with the progress.
 
 mod files;
 mod queued_by;
@@ -23,6 +23,7 @@ use super::device::BlockDevice;
 use super::error::CaptureError;
 use super::merge::{EventQueue, add_losses};
 use super::options::CaptureOptions;
+use super::output::Output;
 use super::store::StoreOutcome;
 use files::HistogramFiles;
 use queued_by::QueuedBy;
@@ -65,7 +66,10 @@ pub(super) struct Histograms {
     /// Index in `devices`, by the kernel's number.
     numbers: BTreeMap<u32, usize>,
     by: AttributeBy,
-    files: HistogramFiles,
+    /// `None` if the seconds go to the caller.
+    files: Option<HistogramFiles>,
+    /// Those that have ended and not been taken, if they go to the caller.
+    ended: Vec<SecondOfVm>,
     /// The current second, in ns of the events' clock, and when it began in ns since 1970.
     from: u64,
     until: u64,
@@ -101,7 +105,8 @@ impl Histograms {
             devices: options.devices.iter().map(device).collect(),
             numbers: (0..).zip(&options.devices).map(|(at, device)| (device.number, at)).collect(),
             by: options.vm_by,
-            files: HistogramFiles::begin(options)?,
+            files: if options.output == Output::Watcher { None } else { Some(HistogramFiles::begin(options)?) },
+            ended: Vec::new(),
             from: now,
             until: now,
             start_unix_ns: 0,
@@ -182,7 +187,8 @@ impl Histograms {
             add_losses(&mut lost, &of_device);
             let main = if self.by == AttributeBy::Device { at } else { 0 };
             let mut lines = device.second.end(self.until, main);
-            if lines.is_empty() && (self.is_first || is_last || lost != Losses::default()) {
+            let is_said = self.is_first || is_last || self.files.is_none() || lost != Losses::default();
+            if lines.is_empty() && is_said {
                 lines.push((main, SecondOfVm::default()));
             }
             for (vm, mut line) in lines {
@@ -194,12 +200,16 @@ impl Histograms {
                 line.device.clone_from(&device.name);
                 line.vm = attribution.vms().get(vm).cloned().unwrap_or_default();
                 (line.lost_events, line.unmatched, line.skipped) = (lost.lost_events, lost.unmatched, lost.skipped);
+                if self.files.is_none() {
+                    self.ended.push(line);
+                    continue;
+                }
                 let json = serde_json::to_string(&line).unwrap_or_default();
                 text.extend_from_slice(printable_json(&json).as_bytes());
                 text.push(b'\n');
             }
         }
-        self.files.write(&text);
+        self.files.iter_mut().for_each(|files| files.write(&text));
         self.is_first = false;
         self.begin_second();
     }
@@ -213,7 +223,13 @@ impl Histograms {
         let _ = self.watch(attribution);
         self.until = now.max(self.from + 1);
         self.end_second(losses, attribution, true);
-        self.files.end()
+        let nowhere = StoreOutcome { bytes: 0, files: Vec::new(), failure: None };
+        self.files.as_mut().map_or(nowhere, HistogramFiles::end)
+    }
+
+    /// The lines of the seconds that have ended since the last call, if they go to the caller.
+    pub(super) fn take_ended(&mut self) -> Vec<SecondOfVm> {
+        std::mem::take(&mut self.ended)
     }
 
     /// Requests that completed so far.
@@ -235,12 +251,12 @@ impl Histograms {
 
     /// Bytes written so far.
     pub(super) fn bytes(&self) -> u64 {
-        self.files.bytes()
+        self.files.as_ref().map_or(0, HistogramFiles::bytes)
     }
 
     /// Whether the output has failed.
     pub(super) fn has_failed(&self) -> bool {
-        self.files.has_failed()
+        self.files.as_ref().is_some_and(HistogramFiles::has_failed)
     }
 }
 

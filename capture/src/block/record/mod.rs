@@ -381,6 +381,7 @@ impl<'a> Capture<'a> {
             written_bytes: self.written_bytes(),
             cpu_percent: self.cpu_ns() as f64 / 1e7 / lasted.as_secs_f64().max(0.001),
             notes,
+            seconds: self.histograms.as_mut().map(Histograms::take_ended).unwrap_or_default(),
         }
     }
 

@@ -99,7 +99,7 @@ pub enum VmBy {
 }
 
 /// Parses `10`, `10s`, `5min`.
-fn parse_seconds(text: &str) -> Result<Nanos, String> {
+pub fn parse_seconds(text: &str) -> Result<Nanos, String> {
     let with_unit = if text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') { "s" } else { "" };
     let time = parse_nanos(&format!("{text}{with_unit}")).map_err(|error| error.to_string())?;
     if time == Nanos::ZERO { Err("nothing can be recorded in no time".to_owned()) } else { Ok(time) }

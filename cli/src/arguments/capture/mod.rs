@@ -10,7 +10,7 @@ mod scrub;
 
 use clap::Subcommand;
 
-pub use block::{Block, VmBy};
+pub use block::{Block, VmBy, parse_seconds};
 pub use cleanup::Cleanup;
 pub use decisions::Decisions;
 pub use iscsi::{DigestsArgument, Engine, Iscsi};
