@@ -221,3 +221,46 @@ fn an_idle_device_has_a_first_and_a_last_line() {
     let captured = stat(&file)["devices"][0]["captured_ns"].as_u64().unwrap();
     assert!(captured.abs_diff(3_000_000_000) < 500_000_000, "{captured} ns");
 }
+
+#[test]
+fn live_figures_are_those_of_fio_second_by_second() {
+    let device = unmerged(64);
+    let live = Running::begin(&["stat", "--live", device.str()]);
+    let load = measured_fio(&device, 3, &["--rate_iops=2000,500"]);
+    let ended = live.interrupt();
+    let text = String::from_utf8(ended.stdout.clone()).unwrap();
+    assert!(ended.status.success(), "{}", errors(&ended));
+    // Lines of time, reads per s and so on; the sums are rounded to three digits.
+    let (lines, summary) = text.split_once("histograms by second and VM").unwrap();
+    let is_second = |line: &&str| line.as_bytes().get(2) == Some(&b':');
+    let rates: Vec<f64> =
+        lines.lines().filter(is_second).map(|line| line.split_whitespace().nth(1).unwrap().parse().unwrap()).collect();
+    assert!(lines.starts_with("time       reads/s") && rates.len() >= 3, "{text}");
+    assert!(rates.iter().any(|rate| (1_900.0..2_100.0).contains(rate)), "{rates:?}");
+    assert!(lines.lines().any(|line| line.contains("  fio ")), "{text}");
+    let counted = |operation: &str| {
+        let row = summary.lines().find(|line| line.contains("fio on") && line.contains(operation)).unwrap();
+        row.split('┆').nth(2).unwrap().trim().parse::<u64>().unwrap()
+    };
+    assert_eq!(counted("read"), load["read"]["total_ios"].as_u64().unwrap());
+    assert_eq!(counted("write"), load["write"]["total_ios"].as_u64().unwrap());
+}
+
+#[test]
+fn live_screen_ends_by_a_key_and_gives_the_terminal_back() {
+    let device = Loop::new(64);
+    let program = assert_cmd::cargo::cargo_bin!("iocast");
+    let line = format!("stty rows 24 columns 80; exec {} stat --live {}", program.display(), device.str());
+    let mut command = Command::new("script");
+    command.args(["--quiet", "--return", "--command", &line, "/dev/null"]).env("TERM", "xterm");
+    let mut script = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let mut keyboard = script.stdin.take().unwrap();
+    std::thread::sleep(std::time::Duration::from_secs(3));
+    std::io::Write::write_all(&mut keyboard, b"q").unwrap();
+    let output = script.wait_with_output().unwrap();
+    let shown = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success(), "{shown}");
+    let (screen, summary) = shown.split_once("\u{1b}[?1049l").unwrap();
+    assert!(screen.contains("\u{1b}[?1049h") && screen.contains("flight"), "{screen}");
+    assert!(summary.contains("histograms by second and VM"), "{summary}");
+}

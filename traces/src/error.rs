@@ -34,7 +34,7 @@ impl fmt::Display for Place {
 #[derive(Debug, thiserror::Error)]
 pub enum Problem {
     /// The operating system refused.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// There is nothing in it.
     #[error("the input is empty")]
@@ -141,7 +141,7 @@ const FILES_MAX: usize = 10_000;
 #[derive(Debug, thiserror::Error)]
 pub enum WriteProblem {
     /// The operating system refused.
-    #[error("{0}")]
+    #[error(transparent)]
     Io(#[from] io::Error),
     /// Records were given in another order than that of their arrival.
     #[error("out of order: {0}")]

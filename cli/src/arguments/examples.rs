@@ -73,7 +73,7 @@ const EXAMPLES: &[Examples] = &[
         [
             ("Times between stages, queues, seeks, sizes", "iocast stat web.parquet"),
             ("A report with pictures, to look at and to pass on", "iocast stat web.parquet --report web.html"),
-            ("A capture of blktrace, named by its stem, for a program", "iocast stat web --output-format json"),
+            ("What a disk of this host does now, and which VM or process asks for it", "iocast stat --live /dev/vdb"),
         ],
     ),
     (

@@ -18,7 +18,9 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use ratatui::crossterm::execute;
-use ratatui::crossterm::terminal::{EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode};
+use ratatui::crossterm::terminal::{
+    self, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode,
+};
 use ratatui::{Frame, Terminal};
 
 use crate::quiet;
@@ -33,11 +35,12 @@ const REDRAW: Duration = Duration::from_millis(250);
 /// Whether the terminal is taken over now.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
 
-/// Whether there is a terminal that can show a screen: standard error and standard input are one, it is not `dumb`,
-/// and `--quiet` is not given.
+/// Whether there is a terminal that can show a screen: standard error and standard input are one, it has a size, it is
+/// not `dumb`, and `--quiet` is not given.
 pub fn is_possible() -> bool {
     let is_dumb = std::env::var_os("TERM").is_none_or(|name| name.is_empty() || name == "dumb");
-    !quiet::is_set() && !is_dumb && stderr().is_terminal() && std::io::stdin().is_terminal()
+    let has_size = || terminal::size().is_ok_and(|(columns, lines)| columns > 0 && lines > 0);
+    !quiet::is_set() && !is_dumb && stderr().is_terminal() && std::io::stdin().is_terminal() && has_size()
 }
 
 /// How the user left a screen.
