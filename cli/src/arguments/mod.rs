@@ -61,8 +61,8 @@ pub use stack::Stack;
 pub use stage::{Stage, Switch};
 pub use stat::{Stat, TOP};
 pub use validate::{
-    MISSES, Validate, ValidateClosed, ValidateConsolidation, ValidateDecisions, ValidateDrive, ValidateGuest,
-    ValidateScheduler, ValidateWhat,
+    MISSES, Validate, ValidateClosed, ValidateConsolidation, ValidateCross, ValidateDecisions, ValidateDrive,
+    ValidateGuest, ValidateScheduler, ValidateWhat,
 };
 pub use workloads::Workloads;
 

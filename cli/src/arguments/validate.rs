@@ -33,6 +33,12 @@ pub enum ValidateWhat {
     /// iocast draws VMs at random and replays them alone and together in synthetic setups. Predictors see only the
     /// traces that a recorder above the setup's scheduler would make.
     Consolidation(ValidateConsolidation),
+    /// Compare captures replayed on another device with what the same VMs did there
+    ///
+    /// The labs have the same VMs, each alone, on different drives, disks or schedulers. The capture of each VM in each
+    /// lab is replayed closed on the drive and under the scheduler of each other lab, and compared with its capture
+    /// there: rates, response times, the queue and the requests at the disk.
+    Cross(ValidateCross),
     /// Compare a scheduler's decisions with those in a capture, request by request
     ///
     /// The capture holds the events block_rq_insert, block_rq_issue and block_rq_complete of one device, as text of the
@@ -102,6 +108,33 @@ pub struct ValidateClosed {
     /// Number of streams to print
     #[arg(long, default_value_t = 5, value_name = "N")]
     pub top: usize,
+    #[command(flatten)]
+    pub report: OnlyReport,
+    /// Form of the printed result
+    #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
+    pub output_format: OutputFormat,
+}
+
+#[derive(Debug, Args)]
+pub struct ValidateCross {
+    /// Folders of results that `iocast capture lab` wrote
+    #[arg(value_name = "LAB", num_args = 2.., required_unless_present = "synthetic", conflicts_with = "synthetic")]
+    pub labs: Vec<PathBuf>,
+    /// Use simulated guests instead of labs: VMs drawn at random, alone on each of six devices
+    #[arg(long)]
+    pub synthetic: bool,
+    /// Seed of the random VMs
+    #[arg(long, default_value_t = 1, requires = "synthetic")]
+    pub seed: u64,
+    /// Number of random VMs
+    #[arg(long, default_value_t = 10, requires = "synthetic", value_parser = clap::value_parser!(u16).range(1..=256))]
+    pub vms: u16,
+    /// File that splits workloads and drives (the labs' folders) into train, validation and test
+    #[arg(long, value_name = "FILE.toml", requires = "part")]
+    pub split: Option<PathBuf>,
+    /// The part of the split to run
+    #[arg(long, requires = "split", value_parser = ["train", "validation", "test"])]
+    pub part: Option<String>,
     #[command(flatten)]
     pub report: OnlyReport,
     /// Form of the printed result

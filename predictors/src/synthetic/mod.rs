@@ -15,7 +15,7 @@ use replay::ReplayError;
 use replay::{Engine, Limits, Stage};
 use traces::results::isolation::IsolationProfile;
 use traces::spec::{Spec, SpecError};
-use traces::{Nanos, Sectors, Timestamp};
+use traces::{Lba, Nanos, Record, Sectors, Timestamp};
 use workloads::{Guests, Until};
 
 pub use self::tap::Tap;
@@ -33,6 +33,13 @@ pub struct SyntheticSetup {
     pub depth: u32,
     /// The dispatch order that a predictor should identify ([`traces::results::prediction::DevicePolicy`]).
     pub policy: &'static str,
+}
+
+impl SyntheticSetup {
+    /// The limits of its stage. Without merging, the tap records the requests as the VMs sent them.
+    pub fn limits(&self) -> Limits {
+        Limits { depth: self.depth, merge: false, ..Limits::default() }
+    }
 }
 
 /// The setups. They differ in drive, dispatch order, cache and depth, which a predictor has to infer.
@@ -123,6 +130,19 @@ impl Campaign {
         pairs.chain(triples.into_iter().step_by(step)).collect()
     }
 
+    /// The requests of VM `vm` alone in `setup`, in order of arrival. Its disk is the first `share` of the drive, so that
+    /// it has the same files in every setup.
+    ///
+    /// # Errors
+    /// The setup cannot run.
+    pub fn recorded(&self, setup: SyntheticSetup, vm: usize, share: Sectors) -> Result<Vec<Record>, SetupError> {
+        let plan = VmPlan::draw(self.seed, 0, vm, share).at(Lba::ZERO);
+        let tap = self.tap(setup, &[plan])?;
+        let mut records = tap.between(Timestamp::ZERO, Timestamp::ZERO + self.span);
+        records.sort_by_key(|record| record.request.arrival);
+        Ok(records)
+    }
+
     /// Runs every VM of `setup` alone. `index` is the number of the setup.
     ///
     /// # Errors
@@ -161,20 +181,24 @@ impl Campaign {
     }
 
     fn run(&self, setup: SyntheticSetup, index: usize, members: &[usize]) -> Result<Vec<Ran>, SetupError> {
-        let drive = drive_models::build(&spec(setup.drive)?)?.drive;
-        let scheduler = schedulers::build(&spec(setup.scheduler)?)?.scheduler;
-        let share = self.share(drive.capacity());
+        let capacity = drive_models::build(&spec(setup.drive)?)?.drive.capacity();
+        let share = self.share(capacity);
         let plans: Vec<VmPlan> = members.iter().map(|&vm| VmPlan::draw(self.seed, index, vm, share)).collect();
-        let guests = plans.iter().map(VmPlan::boot).collect::<Result<Vec<_>, SetupError>>()?;
-        let until = Until { requests: None, time: Some(Timestamp::ZERO + self.span) };
-        // Without merging, the tap records the requests as the VMs sent them.
-        let limits = Limits { depth: setup.depth, merge: false, ..Limits::default() };
-        let capacity = drive.capacity();
-        let watcher = Tap::new(members.len());
-        let ended = Engine::new(Guests::new(guests, until), Stage::new(scheduler, limits), drive, watcher).run()?;
+        let tap = self.tap(setup, &plans)?;
         let from = Timestamp::ZERO + self.warm_up;
         let names = members.iter().map(|&vm| Self::name(index, vm));
-        Ok(ended.observer.ran(names, from, Timestamp::ZERO + self.span, capacity))
+        Ok(tap.ran(names, from, Timestamp::ZERO + self.span, capacity))
+    }
+
+    /// Runs these VMs.
+    fn tap(&self, setup: SyntheticSetup, plans: &[VmPlan]) -> Result<Tap, SetupError> {
+        let drive = drive_models::build(&spec(setup.drive)?)?.drive;
+        let scheduler = schedulers::build(&spec(setup.scheduler)?)?.scheduler;
+        let guests = plans.iter().map(VmPlan::boot).collect::<Result<Vec<_>, SetupError>>()?;
+        let until = Until { requests: None, time: Some(Timestamp::ZERO + self.span) };
+        let watcher = Tap::new(plans.len());
+        let stage = Stage::new(scheduler, setup.limits());
+        Ok(Engine::new(Guests::new(guests, until), stage, drive, watcher).run()?.observer)
     }
 }
 

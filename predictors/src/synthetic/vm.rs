@@ -48,6 +48,11 @@ impl VmPlan {
         }
     }
 
+    /// The same VM with its disk at this place.
+    pub(super) fn at(self, place: Lba) -> VmPlan {
+        VmPlan { place, ..self }
+    }
+
     /// Builds the guest with its files and processes.
     pub(super) fn boot(&self) -> Result<Guest, SetupError> {
         let mut files = Files::new(self.size);

@@ -32,6 +32,8 @@ pub struct LayerConfig {
     pub delay_down: Nanos,
     /// The time that a completion takes from the layer below to here.
     pub delay_up: Nanos,
+    /// The data that pass between here and the layer below, in bytes per second each way; unlimited if it is zero.
+    pub bandwidth: u64,
 }
 
 impl Default for LayerConfig {
@@ -44,6 +46,7 @@ impl Default for LayerConfig {
             sync_writes: false,
             delay_down: Nanos::ZERO,
             delay_up: Nanos::ZERO,
+            bandwidth: 0,
         }
     }
 }
@@ -112,7 +115,7 @@ impl Layer {
             turn: 0,
             held: 0,
             ids: IdMap::default(),
-            line: Line::new(config.delay_down, config.delay_up),
+            line: Line::new(config.delay_down, config.delay_up, config.bandwidth),
             finished: Vec::new(),
             counts: Counts::default(),
             last_vm: None,

@@ -59,6 +59,12 @@ pub const LAYER_SETTINGS: &[Tunable] = &[
     ),
     Tunable::new("delay_down", Unit::Time, "0s", "time that a request takes to the layer below").within(0, DAY_NS),
     Tunable::new("delay_up", Unit::Time, "0s", "time that a completion takes from the layer below").within(0, DAY_NS),
+    Tunable::new(
+        "bandwidth",
+        Unit::Bytes,
+        "0",
+        "data to and from the layer below, per second each way (125m: 1 Gbit/s Ethernet); 0: unlimited",
+    ),
 ];
 
 const U32_MAX: u64 = u32::MAX as u64;
@@ -223,6 +229,7 @@ impl LayerSpec {
             sync_writes: self.settings.word("writes") == "sync",
             delay_down: self.settings.nanos("delay_down"),
             delay_up: self.settings.nanos("delay_up"),
+            bandwidth: self.settings.bytes("bandwidth"),
         }
     }
 }

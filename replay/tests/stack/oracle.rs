@@ -20,6 +20,8 @@ struct Plan {
     queue: usize,
     down: u64,
     up: u64,
+    /// How long the data of a request take on the line, in us; none if it is zero.
+    data: u64,
 }
 
 /// A layer of the simple simulation. Requests are named by their number.
@@ -32,6 +34,13 @@ struct Simple {
     held: usize,
     down: VecDeque<(u64, usize)>,
     up: VecDeque<(u64, usize)>,
+    /// Until when data take each direction.
+    busy: [u64; 2],
+}
+
+/// Every second request is a write.
+fn is_write(request: usize) -> bool {
+    request % 2 == 1
 }
 
 /// The completion time of each request, in us.
@@ -55,7 +64,12 @@ fn simple(plans: &[Plan], load: &[(u64, u16)]) -> Vec<u64> {
             finished.extend(drive.pop_front().map(|(_, request)| request));
         }
         for layer in (0..plans.len()).rev() {
-            layers[layer].up.extend(finished.drain(..).map(|request| (now + plans[layer].up, request)));
+            for request in finished.drain(..) {
+                let data = if is_write(request) { 0 } else { plans[layer].data };
+                let Simple { up, busy, .. } = &mut layers[layer];
+                busy[1] = busy[1].max(now) + data;
+                up.push_back((busy[1] + plans[layer].up, request));
+            }
             while layers[layer].up.front().is_some_and(|&(due, _)| due == now) {
                 let (_, request) = layers[layer].up.pop_front().unwrap();
                 let vm = stage_of(layer, request);
@@ -84,14 +98,16 @@ fn simple(plans: &[Plan], load: &[(u64, u16)]) -> Vec<u64> {
                 }
                 let travelling = layers[layer].down.len();
                 let full = layers.get(layer + 1).is_some_and(|below| below.held + travelling >= plans[layer + 1].queue);
-                let Simple { stages, turn, down, .. } = &mut layers[layer];
+                let Simple { stages, turn, down, busy, .. } = &mut layers[layer];
                 let in_turn = (*turn..stages.len()).chain(0..(*turn).min(stages.len()));
                 let ready =
                     in_turn.into_iter().find(|&at| !stages[at].1.is_empty() && stages[at].2 < plans[layer].depth);
                 let Some(at) = ready.filter(|_| !full) else { break };
                 *turn = at + 1;
                 stages[at].2 += 1;
-                down.push_back((now + plans[layer].down, stages[at].1.pop_front().unwrap()));
+                let request = stages[at].1.pop_front().unwrap();
+                busy[0] = busy[0].max(now) + if is_write(request) { plans[layer].data } else { 0 };
+                down.push_back((busy[0] + plans[layer].down, request));
             }
         }
     }
@@ -99,9 +115,11 @@ fn simple(plans: &[Plan], load: &[(u64, u16)]) -> Vec<u64> {
 }
 
 fn plan() -> impl Strategy<Value = Plan> {
+    // Powers of two, so that the bandwidth is a whole number.
+    let data = prop_oneof![2 => Just(0u64), 1 => (0u32..4).prop_map(|power| 1 << power)];
     let delay = || prop_oneof![2 => Just(0u64), 1 => 0u64..20];
-    (any::<bool>(), 1usize..5, prop_oneof![1usize..6, Just(1000)], delay(), delay())
-        .prop_map(|(per_vm, depth, queue, down, up)| Plan { per_vm, depth, queue, down, up })
+    (any::<bool>(), 1usize..5, prop_oneof![1usize..6, Just(1000)], delay(), delay(), data)
+        .prop_map(|(per_vm, depth, queue, down, up, data)| Plan { per_vm, depth, queue, down, up, data })
 }
 
 proptest! {
@@ -120,12 +138,13 @@ proptest! {
             queue: plan.queue as u32,
             delay_down: Nanos::from_us(plan.down),
             delay_up: Nanos::from_us(plan.up),
+            bandwidth: if plan.data == 0 { 0 } else { 4096 * 1_000_000 / plan.data },
             ..LayerConfig::default()
         })).collect();
         // The address identifies the request.
         let requests: Vec<Request> = load.iter().enumerate().map(|(number, &(us, vm))| {
             let at = Timestamp::ZERO + Nanos::from_us(us);
-            let mut request = Request::new(at, Operation::Read, Lba::new(number as u64 * 1000), Sectors::new(8));
+            let mut request = Request::new(at, if is_write(number) { Operation::Write } else { Operation::Read }, Lba::new(number as u64 * 1000), Sectors::new(8));
             request.vm = VmId(vm);
             request
         }).collect();

@@ -221,8 +221,9 @@ fn drive_without_service_time_completes_all_at_once() {
 fn config() -> impl Strategy<Value = LayerConfig> {
     let delay = prop_oneof![3 => Just(0u64), 1 => 0u64..3_000_000];
     let queue = prop_oneof![Just(u32::MAX), 1u32..8];
-    (limits(), queue, any::<bool>(), any::<bool>(), delay.clone(), delay).prop_map(
-        |(limits, queue, per_vm, back_end, down, up)| LayerConfig {
+    let bandwidth = prop_oneof![2 => Just(0u64), 1 => 1u64..1_000_000_000];
+    (limits(), queue, any::<bool>(), any::<bool>(), delay.clone(), delay, bandwidth).prop_map(
+        |(limits, queue, per_vm, back_end, down, up, bandwidth)| LayerConfig {
             limits,
             queue,
             per_vm,
@@ -230,6 +231,7 @@ fn config() -> impl Strategy<Value = LayerConfig> {
             sync_writes: back_end,
             delay_down: Nanos::from_ns(down),
             delay_up: Nanos::from_ns(up),
+            bandwidth,
         },
     )
 }

@@ -5,6 +5,7 @@
 pub mod alignment;
 pub mod calibration;
 pub mod closed;
+pub mod cross;
 pub mod decisions;
 pub mod drive;
 pub mod engines;

@@ -9,8 +9,8 @@ use serde::Deserialize;
 use traces::results::lab::LabResults;
 
 use super::KERNEL_SCHEDULERS;
-use super::simulated::GuestQueue;
 use crate::error::UsageError;
+use crate::validate::guest_queue::GuestQueue;
 
 /// The folder of the lab that makes the captures.
 pub const CAPTURE_FOLDER: &str = "capture";

@@ -3,9 +3,7 @@
 
 mod compared;
 mod folder;
-mod requests;
 mod runs;
-mod simulated;
 pub mod tables;
 
 use std::path::Path;
@@ -18,11 +16,11 @@ use traces::{Nanos, SECTOR_BYTES, Sectors, Timestamp};
 
 use self::compared::{Under, compare};
 use self::folder::GuestFolder;
-use self::requests::{FIGURES, figures};
-use self::simulated::{Behind, simulate};
 use crate::arguments::ValidateGuest;
 use crate::document::present;
 use crate::error::UsageError;
+use crate::validate::guest_queue::{Behind, Way, simulate};
+use crate::validate::guest_requests::{self, FIGURES, figures};
 
 /// The schedulers of Linux 6, by the kernel's names.
 const KERNEL_SCHEDULERS: [&str; 4] = ["none", "mq-deadline", "bfq", "kyber"];
@@ -86,12 +84,13 @@ fn validated_vm(found: &GuestFolder, vm: usize) -> Result<GuestVm> {
     let plan = &found.plan;
     let name = &plan.vms[vm].name;
     let capture = found.capture(vm);
-    let records = requests::read(&capture, Nanos::from_s(found.capture_seconds.into()))?;
+    let records = guest_requests::read(&capture, Nanos::from_s(found.capture_seconds.into()))?;
     ensure!(!records.is_empty(), "{}: holds no request; delete {} and repeat", capture.display(), found.path.display());
     let behind = Behind {
         drive: plan.lun.drive.clone(),
         scheduler: plan.lun.scheduler.clone().unwrap_or_else(|| "fifo".to_owned()),
         place: Sectors::new(plan.place(vm) / SECTOR_BYTES),
+        way: Way::default(),
     };
     let queue = found.queue(vm)?;
     let at = |seconds: u32| Timestamp::ZERO.saturating_add(Nanos::from_s(seconds.into()));
@@ -133,8 +132,8 @@ fn validated_vm(found: &GuestFolder, vm: usize) -> Result<GuestVm> {
 fn measured(found: &GuestFolder, vm: usize, scheduler: &str, begin: Timestamp, end: Timestamp) -> Result<Vec<Values>> {
     let of = |repetition| -> Result<Values> {
         let path: &Path = &found.run(vm, scheduler, repetition);
-        let records = requests::read(path, Nanos::from_s(found.plan.seconds.into()))?;
-        Ok(figures(&requests::done(&records), begin, end))
+        let records = guest_requests::read(path, Nanos::from_s(found.plan.seconds.into()))?;
+        Ok(figures(&guest_requests::done(&records), begin, end))
     };
     (1..=found.repetitions).map(of).collect()
 }

@@ -86,6 +86,27 @@ pub fn done(records: &[Record]) -> Vec<Done> {
     records.iter().filter_map(done).collect()
 }
 
+/// A request that the guest sent to its disk: one arrival, or several that were merged.
+#[derive(Clone, Copy, Debug)]
+pub struct AtDevice {
+    pub bytes: u64,
+    pub issued: Timestamp,
+    pub completed: Timestamp,
+}
+
+/// The requests that a capture saw at the disk. Arrivals that were merged on the way share their times.
+pub fn at_device(records: &[Record]) -> Vec<AtDevice> {
+    let mut requests: BTreeMap<_, u64> = BTreeMap::new();
+    for Record { request, observed } in records {
+        if let (Some(issued), Some(completed)) = (observed.issued, observed.completed)
+            && request.operation.moves_data()
+        {
+            *requests.entry((issued, completed, request.operation as u8)).or_default() += request.sectors().bytes();
+        }
+    }
+    requests.into_iter().map(|((issued, completed, _), bytes)| AtDevice { bytes, issued, completed }).collect()
+}
+
 /// A figure that is compared: its name, whether more is better.
 pub const FIGURES: [(&str, bool); 6] = [
     ("bytes_per_s", true),

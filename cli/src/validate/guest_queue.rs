@@ -6,10 +6,10 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::stack::StackSpec;
-use replay::{Engine, Observer};
-use traces::{InMemoryTrace, Layer, Record, Request, RequestId, Sectors, StreamId, Timestamp, TraceMeta};
+use replay::{Engine, Host, Observer, Served};
+use traces::{InMemoryTrace, Layer, Nanos, Record, Request, RequestId, Sectors, StreamId, Timestamp, TraceMeta};
 
-use super::requests::Done;
+use super::guest_requests::{AtDevice, Done};
 
 /// A stream whose last request lies in the last part of the capture was active to its end: one part in this many.
 const LAST_PART: u64 = 10;
@@ -26,6 +26,26 @@ pub struct GuestQueue {
     pub is_rotational: bool,
 }
 
+/// What a request and its data take between the guest and the drive, besides the drive's own time.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Way {
+    /// Down and up together.
+    pub delay: Nanos,
+    /// Bytes per second each way; unlimited if it is zero.
+    pub bandwidth: u64,
+}
+
+impl Way {
+    /// The settings of a layer.
+    fn settings(self) -> String {
+        let ns = self.delay.as_ns();
+        let delays =
+            if ns == 0 { String::new() } else { format!(",delay_down={}ns,delay_up={}ns", ns / 2, ns - ns / 2) };
+        let data = if self.bandwidth == 0 { String::new() } else { format!(",bandwidth={}", self.bandwidth) };
+        format!("{delays}{data}")
+    }
+}
+
 /// The served drive behind the guest.
 #[derive(Clone, Debug)]
 pub struct Behind {
@@ -34,6 +54,8 @@ pub struct Behind {
     pub scheduler: String,
     /// Where the VM's disk begins.
     pub place: Sectors,
+    /// What lies between the guest and the drive.
+    pub way: Way,
 }
 
 /// The layers between the guest's processes and the drive, as a line.
@@ -41,7 +63,7 @@ pub struct Behind {
 /// `none` holds as many requests as the disk accepts; a process waits for one of them. Before another scheduler there
 /// are two for each, and the scheduler chooses the next before the disk accepts it. bfq leaves some of them to reads.
 /// The served drive takes requests in the order of its own scheduler and merges none.
-pub fn layers(scheduler: &str, queue: GuestQueue, lun_scheduler: &str, lun_depth: u32) -> String {
+pub fn layers(scheduler: &str, queue: GuestQueue, way: Way, lun_scheduler: &str, lun_depth: u32) -> String {
     let depth = queue.depth;
     let guest = match scheduler {
         "none" => format!("processes=none@depth={depth},merge=off"),
@@ -59,7 +81,8 @@ pub fn layers(scheduler: &str, queue: GuestQueue, lun_scheduler: &str, lun_depth
             )
         }
     };
-    format!("{guest}/drive={lun_scheduler}@depth={lun_depth},merge=off")
+    let way = way.settings();
+    format!("{guest}{way}/drive={lun_scheduler}@depth={lun_depth},merge=off")
 }
 
 /// How many of the `held` requests before bfq synchronous writes may take: three quarters of each word of the bitmap of
@@ -79,6 +102,8 @@ pub struct Simulated {
     /// The layers as a line.
     pub stack: String,
     pub done: Vec<Done>,
+    /// The requests at the drive.
+    pub served: Vec<AtDevice>,
     /// When the first stream that was active to the end of the capture sent its last request.
     pub used_up: Option<Timestamp>,
 }
@@ -95,20 +120,29 @@ pub fn simulate(
     behind: &Behind,
 ) -> Result<Simulated> {
     let built = drive_models::build(&behind.drive.parse()?)?;
-    let stack = layers(scheduler, queue, &behind.scheduler, built.queue_depth());
+    let capacity = built.drive.capacity();
+    let stack = layers(scheduler, queue, behind.way, &behind.scheduler, built.queue_depth());
     let spec = StackSpec::of(&stack)?;
+    let seen = replay(records, path, behind.place, capacity, spec.build(built.drive))
+        .with_context(|| format!("{} under {scheduler}", path.display()))?;
+    let Seen { done, served, used_up, .. } = seen;
+    Ok(Simulated { stack, done, served, used_up })
+}
+
+/// Replays `records` closed on `host`, before a drive of `capacity` on which their disk begins at `place`.
+///
+/// # Errors
+/// The capture cannot be replayed closed.
+pub fn replay<H: Host>(records: &[Record], path: &Path, place: Sectors, capacity: Sectors, host: H) -> Result<Seen> {
     let trace = VmTrace {
         name: path.display().to_string(),
         path: path.to_owned(),
         reader: Box::new(InMemoryTrace::new(TraceMeta::new("parquet", Layer::GuestQueue, "guest"), records.to_vec())),
-        map: AddressMap::Wrap { place: behind.place },
+        map: AddressMap::Wrap { place },
     };
-    let workload = MergedTraces::new(vec![trace], TimeWindow::default(), built.drive.capacity());
-    let seen = Seen { left: left(records), done: Vec::new(), used_up: None };
-    let ended = Engine::on(Closed::new(workload), spec.build(built.drive), seen)
-        .run()
-        .with_context(|| format!("{} under {scheduler}", path.display()))?;
-    Ok(Simulated { stack, done: ended.observer.done, used_up: ended.observer.used_up })
+    let workload = MergedTraces::new(vec![trace], TimeWindow::default(), capacity);
+    let seen = Seen { left: left(records), done: Vec::new(), served: Vec::new(), used_up: None };
+    Ok(Engine::on(Closed::new(workload), host, seen).run()?.observer)
 }
 
 /// By stream, the number of requests of each stream that was active to the end of the capture.
@@ -125,10 +159,11 @@ fn left(records: &[Record]) -> BTreeMap<StreamId, u64> {
 }
 
 /// Keeps what completes, and sees streams use up their requests.
-struct Seen {
+pub struct Seen {
     left: BTreeMap<StreamId, u64>,
-    done: Vec<Done>,
-    used_up: Option<Timestamp>,
+    pub done: Vec<Done>,
+    pub served: Vec<AtDevice>,
+    pub used_up: Option<Timestamp>,
 }
 
 impl Observer for Seen {
@@ -144,11 +179,16 @@ impl Observer for Seen {
     fn completed(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
         self.done.push(Done { request: *request, response: now.since(request.arrival) });
     }
+
+    fn served(&mut self, served: &Served) {
+        let Served { request, issued, finished, .. } = served;
+        self.served.push(AtDevice { bytes: request.sectors().bytes(), issued: *issued, completed: *finished });
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use traces::{Flags, Lba, Nanos, Observed, Operation};
+    use traces::{Flags, Lba, Observed, Operation};
 
     use super::*;
 
@@ -156,23 +196,26 @@ mod tests {
     fn layers_hold_what_the_kernel_holds() {
         let turning = |depth| GuestQueue { depth, is_rotational: true };
         assert_eq!(
-            layers("none", turning(4), "fifo", 1),
+            layers("none", turning(4), Way::default(), "fifo", 1),
             "processes=none@depth=4,merge=off/drive=fifo@depth=1,merge=off"
         );
         assert_eq!(
-            layers("kyber", turning(200), "cats", 32),
-            "processes=none@depth=256,merge=off/guest=kyber@depth=200,look_ahead=on/drive=cats@depth=32,merge=off"
+            layers("kyber", turning(200), Way { delay: Nanos::from_us(5), bandwidth: 125_000_000 }, "cats", 32),
+            "processes=none@depth=256,merge=off/guest=kyber@depth=200,look_ahead=on,delay_down=2500ns,delay_up=2500ns,bandwidth=125000000/drive=cats@depth=32,merge=off"
         );
         // 8 tags are four words of two, 64 four words of sixteen, 3 one word.
-        let bfq = layers("bfq", turning(4), "fifo", 1);
+        let bfq = layers("bfq", turning(4), Way::default(), "fifo", 1);
         assert!(
             bfq.starts_with("processes=none@depth=8,write_depth=4,merge=off/guest=bfq:rotational=on@depth=4"),
             "{bfq}"
         );
         assert_eq!([64, 256, 3].map(writes_held_by_bfq), [48, 192, 48]);
-        assert!(layers("bfq", GuestQueue { depth: 4, is_rotational: false }, "fifo", 1).contains("/guest=bfq@depth=4"));
-        for scheduler in super::super::KERNEL_SCHEDULERS {
-            StackSpec::of(&layers(scheduler, turning(8), "fifo", 1)).unwrap();
+        assert!(
+            layers("bfq", GuestQueue { depth: 4, is_rotational: false }, Way::default(), "fifo", 1)
+                .contains("/guest=bfq@depth=4")
+        );
+        for scheduler in ["none", "mq-deadline", "bfq", "kyber"] {
+            StackSpec::of(&layers(scheduler, turning(8), Way::default(), "fifo", 1)).unwrap();
         }
     }
 
@@ -195,8 +238,12 @@ mod tests {
         let mut records = reads(1, 10, 5);
         records.extend(reads(2, 100, 40));
         records.sort_by_key(|record| record.request.arrival);
-        let behind =
-            Behind { drive: "cheetah-15k4".to_owned(), scheduler: "fifo".to_owned(), place: Sectors::new(1 << 20) };
+        let behind = Behind {
+            drive: "cheetah-15k4".to_owned(),
+            scheduler: "fifo".to_owned(),
+            place: Sectors::new(1 << 20),
+            way: Way::default(),
+        };
         let queue = GuestQueue { depth: 4, is_rotational: true };
         let found = simulate(&records, Path::new("x"), "none", queue, &behind).unwrap();
         assert_eq!(found.done.len(), 110);

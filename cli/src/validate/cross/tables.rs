@@ -1,0 +1,129 @@
+//! Replays on another device beside what was captured there, as tables.
+
+use traces::results::cross::{CrossCase, CrossSummary, CrossValidation};
+
+use crate::document::{Block, Document};
+use crate::output::Table;
+use crate::units::{ABSENT, data, span, three_digits};
+
+/// How a figure is shown.
+#[derive(Clone, Copy)]
+enum Unit {
+    Rate,
+    Megabytes,
+    Time,
+    Bytes,
+    Share,
+}
+
+/// The figures as people read them: name in the result, heading, unit.
+const FIGURES: [(&str, &str, Unit); 13] = [
+    ("requests_per_s", "requests/s", Unit::Rate),
+    ("reads_per_s", "reads/s", Unit::Rate),
+    ("writes_per_s", "writes/s", Unit::Rate),
+    ("bytes_per_s", "MB/s", Unit::Megabytes),
+    ("read_response_mean_ns", "read, mean", Unit::Time),
+    ("read_response_p50_ns", "read, p50", Unit::Time),
+    ("read_response_p99_ns", "read, p99", Unit::Time),
+    ("write_response_mean_ns", "write, mean", Unit::Time),
+    ("write_response_p50_ns", "write, p50", Unit::Time),
+    ("write_response_p99_ns", "write, p99", Unit::Time),
+    ("device_queue_mean", "queue at the disk", Unit::Rate),
+    ("device_request_bytes", "request at the disk", Unit::Bytes),
+    ("write_back_share", "written back", Unit::Share),
+];
+/// The figures of the table of single cases.
+const SHOWN: [&str; 5] =
+    ["reads_per_s", "writes_per_s", "read_response_mean_ns", "read_response_p99_ns", "write_response_mean_ns"];
+
+/// The result as a document.
+pub fn document(result: &CrossValidation) -> Document {
+    let mut blocks = vec![Block::Sentence(answer(result)), Block::Table(summary(&result.summary))];
+    blocks.push(Block::Sentence(
+        "“Unchanged” takes the captured figure for that of the other device. A bias above zero says that replays are \
+         too high."
+            .to_owned(),
+    ));
+    blocks.extend(cases(result).into_iter().map(Block::Table));
+    if !result.left_out.is_empty() {
+        let items = result.left_out.iter().map(|of| format!("{} from {} to {}: {}", of.vm, of.from, of.to, of.why));
+        blocks.push(Block::Lines(items.map(|item| format!("left out: {item}")).collect()));
+    }
+    Document {
+        title: "Captures replayed on another device".to_owned(),
+        blocks,
+        charts: Vec::new(),
+        program: result.program.clone(),
+    }
+}
+
+fn percent(share: f64) -> String {
+    format!("{:.1} %", share * 100.0)
+}
+
+fn answer(result: &CrossValidation) -> String {
+    let part = result.part.as_ref().map_or_else(String::new, |part| format!(" of the part {part}"));
+    let of = |name: &str| result.summary.iter().find(|of| of.figure == name).map(|of| percent(of.median));
+    let [rate, read, write] = ["requests_per_s", "read_response_mean_ns", "write_response_mean_ns"]
+        .map(|name| of(name).unwrap_or_else(|| ABSENT.to_owned()));
+    format!(
+        "In the median over {} cases{part}, a capture replayed on another device is off what was captured there by \
+         {rate} in requests/s, {read} in the mean response time of reads and {write} in that of writes.",
+        result.cases.len()
+    )
+}
+
+fn summary(summary: &[CrossSummary]) -> Table {
+    let row = |of: &CrossSummary| {
+        let heading = FIGURES.iter().find(|(name, ..)| *name == of.figure).map_or(of.figure.as_str(), |of| of.1);
+        let [median, p90] = of.unchanged;
+        vec![
+            heading.to_owned(),
+            of.cases.to_string(),
+            percent(of.median),
+            percent(of.p90),
+            format!("{:+.1} %", of.bias * 100.0),
+            percent(median),
+            percent(p90),
+        ]
+    };
+    let header = ["error of", "cases", "median", "90 %", "bias", "unchanged", "90 %"];
+    Table {
+        title: "Errors of replays on another device".to_owned(),
+        header: header.map(str::to_owned).to_vec(),
+        rows: summary.iter().map(row).collect(),
+        text_columns: 1,
+    }
+}
+
+/// A table of single cases: as replayed, and the error.
+fn cases(result: &CrossValidation) -> Option<Table> {
+    let shown: Vec<_> = FIGURES.iter().filter(|(name, ..)| SHOWN.contains(name)).collect();
+    let row = |case: &CrossCase| {
+        let mut cells = vec![case.vm.clone(), format!("{} → {}", case.from, case.to), case.repetition.to_string()];
+        for (name, _, unit) in &shown {
+            let figure = case.figures.get(*name).copied().unwrap_or_default();
+            cells.push(figure.truth.map_or_else(|| ABSENT.to_owned(), |value| value_of(value, *unit)));
+            cells.push(figure.error().map_or_else(|| ABSENT.to_owned(), |error| format!("{:+.0} %", error * 100.0)));
+        }
+        cells
+    };
+    let mut header = vec!["VM".to_owned(), "from → to".to_owned(), "rep.".to_owned()];
+    header.extend(shown.iter().flat_map(|(_, heading, _)| [(*heading).to_owned(), "replay".to_owned()]));
+    (!result.cases.is_empty()).then(|| Table {
+        title: "Each case: as captured there, and the error of the replay".to_owned(),
+        header,
+        rows: result.cases.iter().map(row).collect(),
+        text_columns: 3,
+    })
+}
+
+fn value_of(value: f64, unit: Unit) -> String {
+    match unit {
+        Unit::Rate => three_digits(value),
+        Unit::Megabytes => three_digits(value / 1e6),
+        Unit::Time => span(value),
+        Unit::Bytes => data(value as u64),
+        Unit::Share => percent(value),
+    }
+}
