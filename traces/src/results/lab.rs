@@ -43,7 +43,7 @@ pub struct LabRun {
 }
 
 /// A VM in a run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabVm {
     /// Its name.
     pub vm: String,
@@ -59,6 +59,10 @@ pub struct LabVm {
     pub tracefs: Option<AlignmentFigures>,
     /// Processor time that each recorder took in the guest, in nanoseconds by program; where there are two.
     pub recorder_cpu_ns: BTreeMap<String, u64>,
+    /// How much later than the host's signal the guest's measured part began, by the drive's clock. `None` if too few
+    /// requests are the same in the guest and at the drive.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub began_late_ns: Option<i64>,
     /// What FileBench says of a workload of its own, from its begin to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filebench: Option<LabFileBench>,

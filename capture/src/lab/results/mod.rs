@@ -51,14 +51,44 @@ pub fn measure(
             tracefs = Some(agreement(&records(&blktrace, None)?, &records(&second, None)?, &second)?);
             recorder_cpu_ns = costs(&left.join("costs.txt"))?;
         }
+        let began_late_ns = began_late(&guest, guest_began, &drive, begun_unix_ns);
         let printed = left.join(format!("{}.filebench.txt", vm.name));
         let filebench = vm.filebench.as_ref().map(|_| filebench::summary(&printed)).transpose()?;
         let (guest, drive) =
             (measured_figures(&guest, plan, guest_began), measured_figures(&drive, plan, begun_unix_ns));
-        vms.push(LabVm { vm: vm.name.clone(), guest, drive, wire, tracefs, recorder_cpu_ns, filebench });
+        vms.push(LabVm { vm: vm.name.clone(), guest, drive, wire, tracefs, recorder_cpu_ns, began_late_ns, filebench });
     }
+    check_together(plan, folder, &vms)?;
     let place = format!("runs/{}/{repetition}", group.name);
     Ok(LabRun { group: group.name.clone(), repetition, folder: place, begun_unix_ns, vms })
+}
+
+/// The most by which a guest's measured part may begin before or after the host's, in nanoseconds. Starting a program
+/// takes a second or two under TCG, at most.
+const BEGAN_LATE_MAX_NS: u64 = 3_000_000_000;
+
+/// How much later than the host's signal a guest's measured part began, by the drive's clock. The guest's clock stands
+/// still when the guest does, so that it cannot tell. The requests that both saw can, of which those suffice that were
+/// not merged.
+fn began_late(guest: &TraceRecords, guest_began: i64, drive: &TraceRecords, begun: i64) -> Option<i64> {
+    let (_, figures) = align(&samples(&drive.records), &samples(&guest.records)).ok()?;
+    let on_drive = (guest_began - guest.zero_unix_ns).checked_add(figures.offset_ns)?;
+    Some(on_drive - (begun - drive.zero_unix_ns))
+}
+
+/// Refuses a run in which the measured part of a guest lies elsewhere than the host's: the VMs did not run together,
+/// or the guest's figures are of another time than the drive's.
+fn check_together(plan: &Plan, folder: &Path, vms: &[LabVm]) -> Result<(), LabError> {
+    let apart = |vm: &&LabVm| vm.began_late_ns.is_some_and(|late| late.unsigned_abs() > BEGAN_LATE_MAX_NS);
+    let Some(vm) = vms.iter().find(apart) else { return Ok(()) };
+    Err(LabError::Host(format!(
+        "{}: the guest {} began its measured part {:.1} s from the host's signal, by the drive's clock, so that this run of \
+         {} s is no truth; delete this folder and repeat the run (--resume) with less other load on the host",
+        folder.display(),
+        vm.vm,
+        vm.began_late_ns.unwrap_or(0) as f64 / 1e9,
+        plan.seconds - plan.warm_up_seconds
+    )))
 }
 
 /// Differences between the guest's bytes and the drive's up to this size, or up to this share, are tolerated: requests

@@ -123,7 +123,7 @@ fn run(group: &str, repetition: u32, vms: &[(&str, [f64; 4])]) -> LabRun {
         let at = |times| LabFigures { reads: of([a, b], times), writes: of([c, d], times) };
         let (guest, drive) = (at(1.0), at(10.0));
         let recorder_cpu_ns = BTreeMap::new();
-        LabVm { vm: name.to_owned(), guest, drive, wire: None, tracefs: None, recorder_cpu_ns, filebench: None }
+        LabVm { vm: name.to_owned(), guest, drive, wire: None, tracefs: None, recorder_cpu_ns, ..LabVm::default() }
     };
     let vms = vms.iter().map(vm).collect();
     LabRun { group: group.to_owned(), repetition, folder: String::new(), begun_unix_ns: 0, vms }
@@ -183,10 +183,7 @@ fn run_is_doubted_if_guest_and_drive_bytes_differ() {
             vm: "web".to_owned(),
             guest: moved(guest[0], guest[1]),
             drive: moved(drive[0], drive[1]),
-            wire: None,
-            tracefs: None,
-            recorder_cpu_ns: BTreeMap::new(),
-            filebench: None,
+            ..LabVm::default()
         };
         let place = "runs/together-mail-web/3".to_owned();
         doubts(&LabRun { group: String::new(), repetition: 3, folder: place, begun_unix_ns: 0, vms: vec![vm] })
@@ -199,4 +196,33 @@ fn run_is_doubted_if_guest_and_drive_bytes_differ() {
         "{message:?}"
     );
     assert_eq!(of([0, 40 << 20], [0, 44 << 20]).len(), 1);
+}
+
+/// Requests of a guest at these seconds of its clock, each at an address of its own.
+fn spread(seconds: impl Iterator<Item = u64>) -> Vec<Record> {
+    let one = |(at, second): (u64, u64)| {
+        let mut record = record(second, Operation::Read, 4);
+        record.request.lba = Lba::new(at * 1000);
+        record
+    };
+    (0..).zip(seconds).map(one).collect()
+}
+
+#[test]
+fn a_guest_that_stood_still_before_it_began_is_refused() {
+    // The guest's clock is an hour ahead. It stood still for 20 s after the host's signal, which its clock missed.
+    let hour = 3_600_000_000_000;
+    let guest = |late: u64| {
+        let on_drive = TraceRecords { records: spread((0..40).map(|at| at + late)), zero_unix_ns: 100_000_000_000 };
+        let in_guest = TraceRecords { records: spread(0..40), zero_unix_ns: 100_000_000_000 + hour };
+        // Both workloads begin at the first request, 5 s after the traces' zero.
+        began_late(&in_guest, 105_000_000_000 + hour, &on_drive, 105_000_000_000).unwrap()
+    };
+    assert!(guest(0).unsigned_abs() < 10_000_000, "{}", guest(0));
+    assert!(guest(20).abs_diff(20_000_000_000) < 10_000_000, "{}", guest(20));
+    let vm = |late: i64| LabVm { vm: "web".to_owned(), began_late_ns: Some(late), ..LabVm::default() };
+    let check = |late| check_together(&plan(2, 12), Path::new("runs/x/1"), &[vm(0), vm(late)]);
+    assert!(check(2_000_000_000).is_ok());
+    let refused = check(20_000_000_000).unwrap_err().to_string();
+    assert!(refused.contains("runs/x/1: the guest web began its measured part 20.0 s"), "{refused}");
 }

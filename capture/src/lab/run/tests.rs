@@ -37,15 +37,7 @@ fn complete_lab(folder: &Path) -> Vec<LabRun> {
             let place = folder.join("runs").join(group).join(repetition.to_string());
             std::fs::create_dir_all(&place).unwrap();
             let guest = LabFigures::default();
-            let vm = LabVm {
-                vm: group.to_owned(),
-                drive: guest.clone(),
-                guest,
-                wire: None,
-                tracefs: None,
-                recorder_cpu_ns: Default::default(),
-                filebench: None,
-            };
+            let vm = LabVm { vm: group.to_owned(), drive: guest.clone(), guest, ..LabVm::default() };
             let begun_unix_ns = runs.len() as i64;
             let run =
                 LabRun { group: group.to_owned(), repetition, folder: String::new(), begun_unix_ns, vms: vec![vm] };
