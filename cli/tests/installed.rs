@@ -306,6 +306,7 @@ fn devices(installed: &mut Installed) {
     installed.write("lab.toml", LAB);
     installed.write("small.fio", JOB);
     installed.runs("capture lab", &["lab.toml", "-o", "lab"], &["lab/lab.json"]);
+    installed.runs("validate cross", &["--synthetic", "--vms", "1"], &[]);
     installed.runs("validate consolidation", &["lab", "--predictors", "casale"], &[]);
     guest_folder::folder(&installed.folder.path().join("guests"));
     installed.runs("validate guest", &["guests"], &[]);

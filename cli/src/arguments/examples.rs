@@ -181,6 +181,17 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["validate", "cross"],
+        [
+            ("The VMs of two labs, each from one device to the other", "iocast validate cross lab-disk lab-ssd"),
+            (
+                "Those that a model is made on, of a split that was drawn before",
+                "iocast validate cross disk slow array ssd --split split.toml --part train",
+            ),
+            ("Simulated guests on six devices", "iocast validate cross --synthetic --vms 20 --seed 7"),
+        ],
+    ),
+    (
         &["validate", "decisions"],
         [
             (

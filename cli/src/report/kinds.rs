@@ -53,6 +53,11 @@ pub const KINDS: &[Kind] = &[
         page: |value| document(value, validate::errors_tables::document),
     },
     Kind {
+        name: "validate cross",
+        keys: &["cases", "left_out"],
+        page: |value| document(value, validate::cross::tables::document),
+    },
+    Kind {
         name: "validate decisions",
         keys: &["misses"],
         page: |value| document(value, |agreement| validate::decisions::document(agreement, MISSES)),

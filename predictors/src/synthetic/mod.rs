@@ -161,6 +161,11 @@ impl Campaign {
         Ok(Truth { setup, members: members.to_vec(), together })
     }
 
+    /// The workloads of VM `vm`, each with its tunables, if its disk has this size.
+    pub fn drawn(&self, vm: usize, share: Sectors) -> Vec<String> {
+        VmPlan::draw(self.seed, 0, vm, share).workloads
+    }
+
     /// The workloads of `vm` in `setup`, each with its tunables. `index` is the number of the setup.
     ///
     /// # Errors

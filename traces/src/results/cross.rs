@@ -26,6 +26,8 @@ pub struct CrossValidation {
 pub struct CrossCase {
     /// The VM.
     pub vm: String,
+    /// What it runs.
+    pub workload: String,
     /// The lab whose capture is replayed.
     pub from: String,
     /// The lab whose device it is replayed on, and whose capture is the truth.

@@ -180,16 +180,11 @@ mod tests {
     fn errors_are_summed_up_over_cases() {
         let case = |captured: f64, replayed: f64, truth: f64| CrossCase {
             vm: "web".to_owned(),
-            from: "a".to_owned(),
-            to: "b".to_owned(),
-            repetition: 1,
-            stack: String::new(),
-            drive: String::new(),
-            replayed_ns: 0,
             figures: BTreeMap::from([(
                 "reads_per_s".to_owned(),
                 CrossFigure { captured: Some(captured), replayed: Some(replayed), truth: Some(truth) },
             )]),
+            ..CrossCase::default()
         };
         let cases = [case(200.0, 90.0, 100.0), case(100.0, 103.0, 100.0), case(50.0, 98.0, 100.0), case(1.0, 1.0, 0.0)];
         let [found] = summary(&cases).try_into().unwrap();

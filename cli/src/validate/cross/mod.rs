@@ -251,6 +251,7 @@ impl Planned<'_> {
         ];
         let found = CrossCase {
             vm: name,
+            workload: from.workload(vm),
             from: from.name.clone(),
             to: to.name.clone(),
             repetition: self.repetition,

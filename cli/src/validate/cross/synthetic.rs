@@ -86,6 +86,8 @@ fn one(
         Run { done: seen.done, at_device: seen.served }.figures(begin, until),
         Run::captured(truth).figures(begin, end),
     ];
-    let empty = CrossCase { vm: name, from, to: to.drive.to_owned(), repetition: 1, stack, ..CrossCase::default() };
+    let workload = campaign.drawn(vm, DISK).join(" + ");
+    let empty =
+        CrossCase { vm: name, workload, from, to: to.drive.to_owned(), repetition: 1, stack, ..CrossCase::default() };
     Ok(Ok(case(CrossCase { drive: to.drive.to_owned(), replayed_ns: span.as_ns(), ..empty }, runs)))
 }
