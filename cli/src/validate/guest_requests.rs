@@ -91,7 +91,6 @@ pub fn done(records: &[Record]) -> Vec<Done> {
 pub struct AtDevice {
     pub bytes: u64,
     pub issued: Timestamp,
-    pub completed: Timestamp,
 }
 
 /// The requests that a capture saw at the disk. Arrivals that were merged on the way share their times.
@@ -104,7 +103,7 @@ pub fn at_device(records: &[Record]) -> Vec<AtDevice> {
             *requests.entry((issued, completed, request.operation as u8)).or_default() += request.sectors().bytes();
         }
     }
-    requests.into_iter().map(|((issued, completed, _), bytes)| AtDevice { bytes, issued, completed }).collect()
+    requests.into_iter().map(|((issued, ..), bytes)| AtDevice { bytes, issued }).collect()
 }
 
 /// A figure that is compared: its name, whether more is better.

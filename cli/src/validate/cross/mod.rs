@@ -144,8 +144,8 @@ fn way_through(points: &[(f64, f64)]) -> Way {
     let spread: f64 = points.iter().map(|(x, _)| (x - size).powi(2)).sum();
     let ns_per_byte = if spread > 0.0 { (both / spread).max(0.0).min(time.max(0.0) / size) } else { 0.0 };
     let delay = (time - ns_per_byte * size).max(0.0);
-    let bandwidth = if ns_per_byte > 0.0 { (1e9 / ns_per_byte) as u64 } else { 0 };
-    Way { delay: Nanos::from_ns(delay as u64), bandwidth }
+    let bandwidth = if ns_per_byte > 0.0 { (1e9 / ns_per_byte).round() as u64 } else { 0 };
+    Way { delay: Nanos::from_ns(delay.round() as u64), bandwidth }
 }
 
 /// A case before it is run.

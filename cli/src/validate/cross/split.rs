@@ -48,7 +48,7 @@ impl Split {
 
 fn rank(parts: &BTreeMap<String, Vec<String>>, what: &str, name: &str) -> Result<usize> {
     let has = |part: &&str| parts.get(*part).is_some_and(|names| names.iter().any(|other| other == name));
-    match PARTS.iter().position(|part| has(&part)) {
+    match PARTS.iter().position(has) {
         Some(rank) => Ok(rank),
         None => bail!("the split has no {what} `{name}`; add it to a part before you look at its results"),
     }

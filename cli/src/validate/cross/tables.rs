@@ -28,7 +28,7 @@ const FIGURES: [(&str, &str, Unit); 13] = [
     ("write_response_mean_ns", "write, mean", Unit::Time),
     ("write_response_p50_ns", "write, p50", Unit::Time),
     ("write_response_p99_ns", "write, p99", Unit::Time),
-    ("device_queue_mean", "queue at the disk", Unit::Rate),
+    ("outstanding_mean", "outstanding", Unit::Rate),
     ("device_request_bytes", "request at the disk", Unit::Bytes),
     ("write_back_share", "written back", Unit::Share),
 ];
