@@ -138,7 +138,7 @@ proptest! {
             queue: plan.queue as u32,
             delay_down: Nanos::from_us(plan.down),
             delay_up: Nanos::from_us(plan.up),
-            bandwidth: if plan.data == 0 { 0 } else { 4096 * 1_000_000 / plan.data },
+            bandwidth: (4096u64 * 1_000_000).checked_div(plan.data).unwrap_or(0),
             ..LayerConfig::default()
         })).collect();
         // The address identifies the request.
