@@ -4,6 +4,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use clap::ValueEnum;
+use predictors::IsolatedTraceBuilder;
+use predictors::twin::Elsewhere;
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::stack::StackSpec;
 use replay::{Engine, Host, Observer, Served};
@@ -108,7 +111,7 @@ pub struct Simulated {
     pub used_up: Option<Timestamp>,
 }
 
-/// Replays `records`, the requests of a capture until `end`, closed under `scheduler`.
+/// Sends `records`, the requests of a capture, again under `scheduler`, until `end` if the twin does.
 ///
 /// # Errors
 /// The drive or a scheduler cannot be built, or the capture cannot be replayed closed.
@@ -118,22 +121,61 @@ pub fn simulate(
     scheduler: &str,
     queue: GuestQueue,
     behind: &Behind,
+    (by, end): (SentBy, Timestamp),
 ) -> Result<Simulated> {
     let built = drive_models::build(&behind.drive.parse()?)?;
     let capacity = built.drive.capacity();
     let stack = layers(scheduler, queue, behind.way, &behind.scheduler, built.queue_depth());
     let spec = StackSpec::of(&stack)?;
-    let seen = replay(records, path, behind.place, capacity, spec.build(built.drive))
+    let target = Target { place: behind.place, capacity, end };
+    let seen = replay(records, path, by, target, spec.build(built.drive))
         .with_context(|| format!("{} under {scheduler}", path.display()))?;
     let Seen { done, served, used_up, .. } = seen;
     Ok(Simulated { stack, done, served, used_up })
 }
 
-/// Replays `records` closed on `host`, before a drive of `capacity` on which their disk begins at `place`.
+/// How a capture is sent again.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
+pub enum SentBy {
+    /// As `--pacing closed` does: record by record, each process for itself
+    #[default]
+    Closed,
+    /// As the twin does: by what each request waits for, inferred from the whole capture and across processes
+    Twin,
+}
+
+impl SentBy {
+    /// The name on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            SentBy::Closed => "closed",
+            SentBy::Twin => "twin",
+        }
+    }
+}
+
+/// Where a capture is sent again: before a drive of this capacity, on which the capture's disk begins at this place,
+/// until this time at most.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    pub place: Sectors,
+    pub capacity: Sectors,
+    pub end: Timestamp,
+}
+
+/// Sends `records` again to `host`.
 ///
 /// # Errors
 /// The capture cannot be replayed closed.
-pub fn replay<H: Host>(records: &[Record], path: &Path, place: Sectors, capacity: Sectors, host: H) -> Result<Seen> {
+pub fn replay<H: Host>(records: &[Record], path: &Path, by: SentBy, target: Target, host: H) -> Result<Seen> {
+    let Target { place, capacity, end } = target;
+    let seen = Seen { left: left(records), done: Vec::new(), served: Vec::new(), used_up: None };
+    if by == SentBy::Twin {
+        let mut builder = IsolatedTraceBuilder::new(place, Some(capacity));
+        records.iter().for_each(|record| builder.record(record));
+        let (seen, ended) = Elsewhere::of(&builder.finish()).run(host, seen, end)?;
+        return Ok(Seen { used_up: (ended < end).then_some(ended), ..seen });
+    }
     let trace = VmTrace {
         name: path.display().to_string(),
         path: path.to_owned(),
@@ -141,7 +183,6 @@ pub fn replay<H: Host>(records: &[Record], path: &Path, place: Sectors, capacity
         map: AddressMap::Wrap { place },
     };
     let workload = MergedTraces::new(vec![trace], TimeWindow::default(), capacity);
-    let seen = Seen { left: left(records), done: Vec::new(), served: Vec::new(), used_up: None };
     Ok(Engine::on(Closed::new(workload), host, seen).run()?.observer)
 }
 
@@ -190,6 +231,8 @@ mod tests {
     use traces::{Flags, Lba, Observed, Operation};
 
     use super::*;
+
+    const CLOSED: (SentBy, Timestamp) = (SentBy::Closed, Timestamp::MAX);
 
     #[test]
     fn layers_hold_what_the_kernel_holds() {
@@ -244,7 +287,7 @@ mod tests {
             way: Way::default(),
         };
         let queue = GuestQueue { depth: 4, is_rotational: true };
-        let found = simulate(&records, Path::new("x"), "none", queue, &behind).unwrap();
+        let found = simulate(&records, Path::new("x"), "none", queue, &behind, CLOSED).unwrap();
         assert_eq!(found.done.len(), 110);
         let last =
             found.done.iter().filter(|done| done.request.stream == StreamId(2)).map(|done| done.request.arrival).max();

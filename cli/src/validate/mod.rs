@@ -17,6 +17,8 @@ pub mod scheduler;
 
 use anyhow::Result;
 
+pub use guest_queue::SentBy;
+
 use crate::arguments::{Validate, ValidateWhat};
 
 pub fn run(arguments: &Validate) -> Result<()> {

@@ -11,6 +11,8 @@ pub struct CrossValidation {
     pub schema_version: u32,
     /// Program and version.
     pub program: String,
+    /// How captures were sent again: `closed` or `twin`.
+    pub by: String,
     /// The part of the split that is shown; `None` without a split.
     pub part: Option<String>,
     /// Each VM from each device to each other, and each repetition.

@@ -23,7 +23,7 @@ use crate::arguments::ValidateCross;
 use crate::document::present;
 use crate::error::UsageError;
 use crate::progress::Progress;
-use crate::validate::guest_queue::{Behind, GuestQueue, Way, simulate};
+use crate::validate::guest_queue::{Behind, GuestQueue, SentBy, Way, simulate};
 use crate::validate::guest_requests;
 
 /// A replay must last so long to be measured. A process that is much faster on the other device uses up its requests.
@@ -40,13 +40,14 @@ pub fn run(arguments: &ValidateCross) -> Result<()> {
     let part = arguments.part.as_deref();
     let (cases, left_out) = if arguments.synthetic {
         let vms = usize::from(arguments.vms);
-        synthetic::cases(&Campaign { seed: arguments.seed, vms, ..Campaign::default() })?
+        synthetic::cases(&Campaign { seed: arguments.seed, vms, ..Campaign::default() }, arguments.by)?
     } else {
-        measured(&labs, split.as_ref(), part)?
+        measured(&labs, split.as_ref(), part, arguments.by)?
     };
     let result = CrossValidation {
         schema_version: SCHEMA_VERSION,
         program: traces::program_version(),
+        by: arguments.by.name().to_owned(),
         part: part.map(str::to_owned),
         summary: summary(&cases),
         cases,
@@ -162,6 +163,7 @@ fn measured(
     labs: &[AloneLab],
     split: Option<&Split>,
     part: Option<&str>,
+    by: SentBy,
 ) -> Result<(Vec<CrossCase>, Vec<CrossLeftOut>)> {
     let (planned, mut left_out) = planned(labs, split, part)?;
     ensure!(
@@ -171,7 +173,7 @@ fn measured(
     let progress = Progress::jobs("replaying", planned.len() as u64);
     let done = progress.counter(0);
     let run = |case: &Planned<'_>| {
-        let found = case.run();
+        let found = case.run(by);
         done.fetch_add(1, Ordering::Relaxed);
         found
     };
@@ -228,15 +230,16 @@ fn unlike(from: &AloneLab, vm: usize, to: &AloneLab, there: usize) -> Option<Str
 
 impl Planned<'_> {
     /// Replays and compares.
-    fn run(&self) -> Result<Result<CrossCase, CrossLeftOut>> {
+    fn run(&self, by: SentBy) -> Result<Result<CrossCase, CrossLeftOut>> {
         let (from, to, [vm, there]) = (self.from, self.to, self.vms);
         let name = from.plan.vms[vm].name.clone();
         let captured = from.records(vm, self.repetition)?;
         let truth = to.records(there, self.repetition)?;
         let behind = to.behind(there);
         let queue = GuestQueue { depth: to.plan.guest.queue_depth, is_rotational: true };
-        let replayed = simulate(&captured, &from.capture(vm, self.repetition), to.scheduler()?, queue, &behind)?;
         let (begin, end) = to.window();
+        let path = from.capture(vm, self.repetition);
+        let replayed = simulate(&captured, &path, to.scheduler()?, queue, &behind, (by, end))?;
         let until = replayed.used_up.map_or(end, |used_up| used_up.min(end));
         let span = until.saturating_since(begin);
         if span < REPLAYED_MIN {

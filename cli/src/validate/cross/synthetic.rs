@@ -14,7 +14,7 @@ use traces::{Nanos, Record, Sectors, Timestamp};
 use super::figures::Run;
 use super::{REPLAYED_MIN, case, used_up_early};
 use crate::progress::Progress;
-use crate::validate::guest_queue::replay;
+use crate::validate::guest_queue::{SentBy, Target, replay};
 
 /// The devices: slow and fast, alone and with company inside, one request at a time and many.
 const SETUPS: [SyntheticSetup; 6] = [
@@ -29,7 +29,7 @@ const SETUPS: [SyntheticSetup; 6] = [
 const DISK: Sectors = Sectors::new(700 << 11);
 
 /// Every VM of a campaign from each device to each other.
-pub fn cases(campaign: &Campaign) -> Result<(Vec<CrossCase>, Vec<CrossLeftOut>)> {
+pub fn cases(campaign: &Campaign, by: SentBy) -> Result<(Vec<CrossCase>, Vec<CrossLeftOut>)> {
     let progress = Progress::jobs("replaying", (campaign.vms * SETUPS.len() * SETUPS.len()) as u64);
     let done = progress.counter(0);
     let of_vm = |vm: usize| -> Result<Vec<Result<CrossCase, CrossLeftOut>>> {
@@ -42,7 +42,7 @@ pub fn cases(campaign: &Campaign) -> Result<(Vec<CrossCase>, Vec<CrossLeftOut>)>
         for (from, captured) in recorded.iter().enumerate() {
             for (to, truth) in recorded.iter().enumerate().filter(|(to, _)| *to != from) {
                 let [from, to] = [SETUPS[from], SETUPS[to]];
-                found.push(one(campaign, vm, [from, to], captured, truth)?);
+                found.push(one(campaign, (vm, by), [from, to], captured, truth)?);
                 done.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -61,7 +61,7 @@ pub fn cases(campaign: &Campaign) -> Result<(Vec<CrossCase>, Vec<CrossLeftOut>)>
 
 fn one(
     campaign: &Campaign,
-    vm: usize,
+    (vm, by): (usize, SentBy),
     [from, to]: [SyntheticSetup; 2],
     captured: &[Record],
     truth: &[Record],
@@ -70,10 +70,11 @@ fn one(
     let (capacity, scheduler) = (built.drive.capacity(), schedulers::build(&to.scheduler.parse()?)?.scheduler);
     let name = Campaign::name(0, vm);
     let host = Single::new(Stage::new(scheduler, to.limits()), built.drive);
-    let seen = replay(captured, Path::new(&name), Sectors::ZERO, capacity, host)
-        .with_context(|| format!("{name} from {} to {}", from.drive, to.drive))?;
     let at = |time: Nanos| Timestamp::ZERO + time;
     let (begin, end) = (at(campaign.warm_up), at(campaign.span));
+    let target = Target { place: Sectors::ZERO, capacity, end };
+    let seen = replay(captured, Path::new(&name), by, target, host)
+        .with_context(|| format!("{name} from {} to {}", from.drive, to.drive))?;
     let until = seen.used_up.map_or(end, |used_up| used_up.min(end));
     let span = until.saturating_since(begin);
     let (from, stack) = (from.drive.to_owned(), format!("{}@depth={}", to.scheduler, to.depth));

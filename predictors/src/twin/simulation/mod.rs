@@ -11,8 +11,8 @@
 
 pub(crate) mod meter;
 mod progress;
-mod source;
-mod vm;
+pub(crate) mod source;
+pub(crate) mod vm;
 
 use std::cell::Cell;
 use std::ops::Range;
