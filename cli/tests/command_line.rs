@@ -175,7 +175,8 @@ fn on_terminal(line: &str, environment: &[(&str, &str)]) -> String {
 
 #[test]
 fn progress_is_shown_on_a_terminal_unless_quiet() {
-    let line = "validate scheduler fifo --sequences 20";
+    // Long enough for the bar to be drawn once.
+    let line = "validate scheduler fifo --sequences 5000";
     assert!(on_terminal(line, &[]).contains("checking"));
     let quiet = on_terminal(&format!("{line} -q"), &[]);
     assert!(!quiet.contains("checking") && quiet.contains("fifo"), "{quiet}");

@@ -11,7 +11,7 @@ use std::io::{IsTerminal as _, Stderr, stderr};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result};
 use ratatui::backend::CrosstermBackend;
@@ -31,6 +31,8 @@ pub use requests::Requests;
 
 /// The longest time between two drawings.
 const REDRAW: Duration = Duration::from_millis(250);
+/// The time between two looks at whether the screen is to close.
+const LOOK: Duration = Duration::from_millis(50);
 
 /// Whether the terminal is taken over now.
 static IS_OPEN: AtomicBool = AtomicBool::new(false);
@@ -73,8 +75,12 @@ impl Screen {
         let asked_to_end = Arc::clone(&is_over);
         let painter = thread::spawn(move || {
             let mut how = None;
-            while how.is_none() && !asked_to_end.load(Ordering::Relaxed) && terminal.draw(&mut draw).is_ok() {
-                how = key_within(REDRAW);
+            // At least once, so that a short job is seen, too.
+            while terminal.draw(&mut draw).is_ok() {
+                how = left_before_redraw(&asked_to_end);
+                if how.is_some() || asked_to_end.load(Ordering::Relaxed) {
+                    break;
+                }
             }
             restore();
             if let Some(how) = how {
@@ -115,6 +121,16 @@ pub fn restore() {
         let _ = disable_raw_mode();
         let _ = execute!(stderr(), LeaveAlternateScreen, Show);
     }
+}
+
+/// How the user leaves, if it is before the next drawing is due or the screen is to close.
+fn left_before_redraw(asked_to_end: &AtomicBool) -> Option<Left> {
+    let begun = Instant::now();
+    let mut how = None;
+    while how.is_none() && begun.elapsed() < REDRAW && !asked_to_end.load(Ordering::Relaxed) {
+        how = key_within(LOOK);
+    }
+    how
 }
 
 /// How the user leaves, if it is within this time. A change of the terminal's size ends the wait.

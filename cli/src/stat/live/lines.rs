@@ -10,7 +10,7 @@ use crate::units::span_or_absent;
 /// Seconds between two headings.
 pub const SECONDS_PER_HEADING: u64 = 20;
 
-/// The heading, which names the figures of [`line`].
+/// The heading, which names the figures of [`line()`].
 pub fn heading() -> String {
     let of = |operation: &str| format!("{:>9} {:>7} {:>8} {:>8}", format!("{operation}/s"), "MB/s", "p50", "p99");
     format!("{:<8} {} {} {:>9}  most requests per s\n", "time", of("reads"), of("writes"), "in flight")
