@@ -16,7 +16,7 @@ use crate::predict::profiles::{Alone, DiskPlace, Window, measure};
 pub struct Lab<'a> {
     pub folder: &'a Path,
     pub results: LabResults,
-    plan: Plan,
+    pub plan: Plan,
     /// The VMs of each group.
     pub groups: BTreeMap<String, Vec<String>>,
     window: Window,

@@ -35,6 +35,14 @@ fn without_a_terminal_each_replay_has_lines_and_the_result_is_the_same() {
     }
 }
 
+#[test]
+fn quiet_is_quiet() {
+    let mail = sample("mail.parquet");
+    let arguments = ["compare", &mail, "--schedulers", "fifo", "--pacing", "closed", "--limit", "400", "--watch", "-q"];
+    let output = iocast().args(arguments).output().unwrap();
+    assert!(output.status.success() && output.stderr.is_empty(), "{}", String::from_utf8_lossy(&output.stderr));
+}
+
 /// Runs the program on a terminal of the usual size. `keys` are typed when the screen is there.
 fn on_terminal(name: &str, arguments: &str, keys: &str) -> (String, ExitStatus) {
     let program = assert_cmd::cargo::cargo_bin!("iocast");

@@ -54,6 +54,36 @@ pub struct CaptureOptions {
     pub rate: Option<u64>,
 }
 
+/// The size of the kernel's buffer for each CPU, in KiB, if none is asked for.
+const BUFFER_KIB: u64 = 16 << 10;
+
+impl CaptureOptions {
+    /// A capture of these devices into this output as a trace, by the first backend that works, without limits.
+    pub fn new(devices: Vec<BlockDevice>, output: Output) -> CaptureOptions {
+        CaptureOptions {
+            devices,
+            backend: None,
+            output,
+            raw: false,
+            raw_too: None,
+            decisions_only: false,
+            histograms: false,
+            force: false,
+            allow_self_capture: false,
+            vm_by: AttributeBy::Device,
+            layer: None,
+            buffer_kib: BUFFER_KIB,
+            seconds: None,
+            size_bytes: None,
+            free_bytes: 0,
+            rotate: None,
+            keep: None,
+            cpu_percent: None,
+            rate: None,
+        }
+    }
+}
+
 /// A capture's progress, reported once a second.
 #[derive(Clone, Debug)]
 pub struct CaptureProgress {

@@ -58,4 +58,39 @@ mod tests {
             }
         }
     }
+
+    /// The value of a setting of a fio job, in all its sections.
+    fn values<'a>(text: &'a str, setting: &str) -> Vec<&'a str> {
+        text.lines().filter_map(|line| line.strip_prefix(setting)?.strip_prefix('=')).collect()
+    }
+
+    /// The settings of each section of a job.
+    fn sections(text: &str) -> Vec<&str> {
+        text.split("\n[").skip(1).collect()
+    }
+
+    /// The largest block of a section, from `bs=8k` or `bssplit=4k/40:64k/60`.
+    fn largest_block(section: &str) -> u64 {
+        let sizes = values(section, "bssplit").into_iter().flat_map(|split| split.split(':'));
+        let sizes = sizes.filter_map(|part| part.split('/').next()).chain(values(section, "bs"));
+        sizes.map(|size| traces::quantity::parse_bytes(size).unwrap()).max().unwrap()
+    }
+
+    #[test]
+    fn every_job_of_the_suite_is_one_that_fio_runs_to_its_end() {
+        let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/suite");
+        let names = ["kv", "build", "backup", "boot", "scan", "video", "collect", "desktop"];
+        for name in names {
+            let text = job(&format!("{name}.fio"), &folder).unwrap();
+            for line in ["time_based=1", "runtime=${RUNTIME}", "randseed=${SEED}", "allrandrepeat=1"] {
+                assert!(text.lines().any(|found| found == line), "{name} has no {line}");
+            }
+            // Fio fails or never ends on files that are smaller than a block.
+            for section in sections(&text).into_iter().filter(|section| section.contains("filesize=")) {
+                let smallest = values(section, "filesize")[0].split('-').next().unwrap();
+                let smallest = traces::quantity::parse_bytes(smallest).unwrap();
+                assert!(smallest >= largest_block(section), "{name}: [{section}");
+            }
+        }
+    }
 }

@@ -51,11 +51,7 @@ pub fn run(arguments: &Block) -> Result<()> {
         histograms: arguments.histograms,
         force: arguments.force,
         allow_self_capture: arguments.allow_self_capture,
-        vm_by: match arguments.vm_by {
-            VmBy::Device => capture::block::AttributeBy::Device,
-            VmBy::Cgroup => capture::block::AttributeBy::Cgroup,
-            VmBy::Process => capture::block::AttributeBy::Process,
-        },
+        vm_by: arguments.vm_by.into(),
         layer: arguments.layer,
         buffer_kib: arguments.buffer.bytes.div_ceil(1024).max(1),
         seconds: arguments.until.seconds.map(|time| std::time::Duration::from_nanos(time.as_ns())),

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use anyhow::Result;
-use capture::block::{AttributeBy, BlockDevice, CaptureOptions, Output, StopReason, describe_queue};
+use capture::block::{BlockDevice, CaptureOptions, Output, StopReason, describe_queue};
 use replay::Decisions;
 use replay::decisions::DecisionsError;
 use serde_json::Value;
@@ -29,26 +29,16 @@ pub fn run(arguments: &arguments::Decisions) -> Result<()> {
     }
     let stem = arguments.output.clone().unwrap_or_else(|| PathBuf::from(format!("{}-decisions", device.name)));
     let options = CaptureOptions {
-        devices: vec![device],
         // The only backend that records I/O priorities.
         backend: Some("tracefs".to_owned()),
-        output: Output::File(stem.clone()),
         raw: true,
-        raw_too: None,
         decisions_only: true,
-        histograms: false,
         force: arguments.force,
-        allow_self_capture: false,
-        vm_by: AttributeBy::Device,
-        layer: None,
         buffer_kib: arguments.buffer.bytes.div_ceil(1024).max(1),
         seconds: arguments.until.seconds.map(|time| Duration::from_nanos(time.as_ns())),
         size_bytes: arguments.until.max_size,
         free_bytes: arguments.until.min_free,
-        rotate: None,
-        keep: None,
-        cpu_percent: None,
-        rate: None,
+        ..CaptureOptions::new(vec![device], Output::File(stem.clone()))
     };
     let mut summary = running::run(&options)?;
     let mut path = stem.clone().into_os_string();

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use predictors::IsolatedTraceBuilder;
-use predictors::twin::Elsewhere;
+use predictors::twin::InferredReplay;
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::stack::StackSpec;
 use replay::{Engine, Host, Observer, Served};
@@ -29,16 +29,16 @@ pub struct GuestQueue {
     pub is_rotational: bool,
 }
 
-/// What a request and its data take between the guest and the drive, besides the drive's own time.
+/// The link between the guest and the drive: what requests and their data take besides the drive's own time.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Way {
+pub struct Link {
     /// Down and up together.
     pub delay: Nanos,
-    /// Bytes per second each way; unlimited if it is zero.
+    /// Bytes per second each link; unlimited if it is zero.
     pub bandwidth: u64,
 }
 
-impl Way {
+impl Link {
     /// The settings of a layer.
     fn settings(self) -> String {
         let ns = self.delay.as_ns();
@@ -57,8 +57,7 @@ pub struct Behind {
     pub scheduler: String,
     /// Where the VM's disk begins.
     pub place: Sectors,
-    /// What lies between the guest and the drive.
-    pub way: Way,
+    pub link: Link,
 }
 
 /// The layers between the guest's processes and the drive, as a line.
@@ -66,7 +65,7 @@ pub struct Behind {
 /// `none` holds as many requests as the disk accepts; a process waits for one of them. Before another scheduler there
 /// are two for each, and the scheduler chooses the next before the disk accepts it. bfq leaves some of them to reads.
 /// The served drive takes requests in the order of its own scheduler and merges none.
-pub fn layers(scheduler: &str, queue: GuestQueue, way: Way, lun_scheduler: &str, lun_depth: u32) -> String {
+pub fn layers(scheduler: &str, queue: GuestQueue, link: Link, lun_scheduler: &str, lun_depth: u32) -> String {
     let depth = queue.depth;
     let guest = match scheduler {
         "none" => format!("processes=none@depth={depth},merge=off"),
@@ -84,8 +83,8 @@ pub fn layers(scheduler: &str, queue: GuestQueue, way: Way, lun_scheduler: &str,
             )
         }
     };
-    let way = way.settings();
-    format!("{guest}{way}/drive={lun_scheduler}@depth={lun_depth},merge=off")
+    let link = link.settings();
+    format!("{guest}{link}/drive={lun_scheduler}@depth={lun_depth},merge=off")
 }
 
 /// How many of the `held` requests before bfq synchronous writes may take: three quarters of each word of the bitmap of
@@ -101,17 +100,17 @@ fn writes_held_by_bfq(held: u32) -> u32 {
 }
 
 /// A replay, with all that it completed.
-pub struct Simulated {
-    /// The layers as a line.
-    pub stack: String,
+pub struct Replayed {
     pub done: Vec<Done>,
     /// The requests at the drive.
     pub served: Vec<AtDevice>,
-    /// When the first stream that was active to the end of the capture sent its last request.
+    /// When the first stream that was active to the end of the capture sent its last request; of the twin, when the VM
+    /// did.
     pub used_up: Option<Timestamp>,
 }
 
-/// Sends `records`, the requests of a capture, again under `scheduler`, until `end` if the twin does.
+/// Replays `records`, the requests of a capture, under `scheduler`; until `end` if the twin does. Returns the layers as
+/// a line, too.
 ///
 /// # Errors
 /// The drive or a scheduler cannot be built, or the capture cannot be replayed closed.
@@ -121,41 +120,40 @@ pub fn simulate(
     scheduler: &str,
     queue: GuestQueue,
     behind: &Behind,
-    (by, end): (SentBy, Timestamp),
-) -> Result<Simulated> {
+    (by, end): (ReplayedBy, Timestamp),
+) -> Result<(String, Replayed)> {
     let built = drive_models::build(&behind.drive.parse()?)?;
     let capacity = built.drive.capacity();
-    let stack = layers(scheduler, queue, behind.way, &behind.scheduler, built.queue_depth());
+    let stack = layers(scheduler, queue, behind.link, &behind.scheduler, built.queue_depth());
     let spec = StackSpec::of(&stack)?;
     let target = Target { place: behind.place, capacity, end };
-    let seen = replay(records, path, by, target, spec.build(built.drive))
+    let replayed = replay(records, path, by, target, spec.build(built.drive))
         .with_context(|| format!("{} under {scheduler}", path.display()))?;
-    let Seen { done, served, used_up, .. } = seen;
-    Ok(Simulated { stack, done, served, used_up })
+    Ok((stack, replayed))
 }
 
-/// How a capture is sent again.
+/// What a replay takes the times of arrivals from.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum SentBy {
-    /// As `--pacing closed` does: record by record, each process for itself
+pub enum ReplayedBy {
+    /// Think times, as `--pacing closed`: record by record, each process for itself
     #[default]
     Closed,
-    /// As the twin does: by what each request waits for, inferred from the whole capture and across processes
+    /// What each request waits for, as the twin infers it from the whole capture and across processes
     Twin,
 }
 
-impl SentBy {
+impl ReplayedBy {
     /// The name on the command line.
     pub fn name(self) -> &'static str {
         match self {
-            SentBy::Closed => "closed",
-            SentBy::Twin => "twin",
+            ReplayedBy::Closed => "closed",
+            ReplayedBy::Twin => "twin",
         }
     }
 }
 
-/// Where a capture is sent again: before a drive of this capacity, on which the capture's disk begins at this place,
-/// until this time at most.
+/// Where a capture is replayed: on a drive of this capacity, on which the capture's disk begins at this place, until
+/// this time at most.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     pub place: Sectors,
@@ -163,18 +161,19 @@ pub struct Target {
     pub end: Timestamp,
 }
 
-/// Sends `records` again to `host`.
+/// Replays `records` on `host`.
 ///
 /// # Errors
 /// The capture cannot be replayed closed.
-pub fn replay<H: Host>(records: &[Record], path: &Path, by: SentBy, target: Target, host: H) -> Result<Seen> {
+pub fn replay<H: Host>(records: &[Record], path: &Path, by: ReplayedBy, target: Target, host: H) -> Result<Replayed> {
     let Target { place, capacity, end } = target;
     let seen = Seen { left: left(records), done: Vec::new(), served: Vec::new(), used_up: None };
-    if by == SentBy::Twin {
+    if by == ReplayedBy::Twin {
         let mut builder = IsolatedTraceBuilder::new(place, Some(capacity));
         records.iter().for_each(|record| builder.record(record));
-        let (seen, ended) = Elsewhere::of(&builder.finish()).run(host, seen, end)?;
-        return Ok(Seen { used_up: (ended < end).then_some(ended), ..seen });
+        let (seen, ended) = InferredReplay::of(&builder.finish()).run(host, seen, end)?;
+        let used_up = (ended < end).then_some(ended);
+        return Ok(Replayed { done: seen.done, served: seen.served, used_up });
     }
     let trace = VmTrace {
         name: path.display().to_string(),
@@ -183,7 +182,8 @@ pub fn replay<H: Host>(records: &[Record], path: &Path, by: SentBy, target: Targ
         map: AddressMap::Wrap { place },
     };
     let workload = MergedTraces::new(vec![trace], TimeWindow::default(), capacity);
-    Ok(Engine::on(Closed::new(workload), host, seen).run()?.observer)
+    let Seen { done, served, used_up, .. } = Engine::on(Closed::new(workload), host, seen).run()?.observer;
+    Ok(Replayed { done, served, used_up })
 }
 
 /// By stream, the number of requests of each stream that was active to the end of the capture.
@@ -200,11 +200,11 @@ fn left(records: &[Record]) -> BTreeMap<StreamId, u64> {
 }
 
 /// Keeps what completes, and sees streams use up their requests.
-pub struct Seen {
+struct Seen {
     left: BTreeMap<StreamId, u64>,
-    pub done: Vec<Done>,
-    pub served: Vec<AtDevice>,
-    pub used_up: Option<Timestamp>,
+    done: Vec<Done>,
+    served: Vec<AtDevice>,
+    used_up: Option<Timestamp>,
 }
 
 impl Observer for Seen {
@@ -232,32 +232,32 @@ mod tests {
 
     use super::*;
 
-    const CLOSED: (SentBy, Timestamp) = (SentBy::Closed, Timestamp::MAX);
+    const CLOSED: (ReplayedBy, Timestamp) = (ReplayedBy::Closed, Timestamp::MAX);
 
     #[test]
     fn layers_hold_what_the_kernel_holds() {
         let turning = |depth| GuestQueue { depth, is_rotational: true };
         assert_eq!(
-            layers("none", turning(4), Way::default(), "fifo", 1),
+            layers("none", turning(4), Link::default(), "fifo", 1),
             "processes=none@depth=4,merge=off/drive=fifo@depth=1,merge=off"
         );
         assert_eq!(
-            layers("kyber", turning(200), Way { delay: Nanos::from_us(5), bandwidth: 125_000_000 }, "cats", 32),
+            layers("kyber", turning(200), Link { delay: Nanos::from_us(5), bandwidth: 125_000_000 }, "cats", 32),
             "processes=none@depth=256,merge=off/guest=kyber@depth=200,look_ahead=on,delay_down=2500ns,delay_up=2500ns,bandwidth=125000000/drive=cats@depth=32,merge=off"
         );
         // 8 tags are four words of two, 64 four words of sixteen, 3 one word.
-        let bfq = layers("bfq", turning(4), Way::default(), "fifo", 1);
+        let bfq = layers("bfq", turning(4), Link::default(), "fifo", 1);
         assert!(
             bfq.starts_with("processes=none@depth=8,write_depth=4,merge=off/guest=bfq:rotational=on@depth=4"),
             "{bfq}"
         );
         assert_eq!([64, 256, 3].map(writes_held_by_bfq), [48, 192, 48]);
         assert!(
-            layers("bfq", GuestQueue { depth: 4, is_rotational: false }, Way::default(), "fifo", 1)
+            layers("bfq", GuestQueue { depth: 4, is_rotational: false }, Link::default(), "fifo", 1)
                 .contains("/guest=bfq@depth=4")
         );
         for scheduler in ["none", "mq-deadline", "bfq", "kyber"] {
-            StackSpec::of(&layers(scheduler, turning(8), Way::default(), "fifo", 1)).unwrap();
+            StackSpec::of(&layers(scheduler, turning(8), Link::default(), "fifo", 1)).unwrap();
         }
     }
 
@@ -284,10 +284,10 @@ mod tests {
             drive: "cheetah-15k4".to_owned(),
             scheduler: "fifo".to_owned(),
             place: Sectors::new(1 << 20),
-            way: Way::default(),
+            link: Link::default(),
         };
         let queue = GuestQueue { depth: 4, is_rotational: true };
-        let found = simulate(&records, Path::new("x"), "none", queue, &behind, CLOSED).unwrap();
+        let (_, found) = simulate(&records, Path::new("x"), "none", queue, &behind, CLOSED).unwrap();
         assert_eq!(found.done.len(), 110);
         let last =
             found.done.iter().filter(|done| done.request.stream == StreamId(2)).map(|done| done.request.arrival).max();

@@ -17,7 +17,7 @@ pub mod scheduler;
 
 use anyhow::Result;
 
-pub use guest_queue::SentBy;
+pub use guest_queue::ReplayedBy;
 
 use crate::arguments::{Validate, ValidateWhat};
 

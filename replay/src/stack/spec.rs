@@ -63,7 +63,7 @@ pub const LAYER_SETTINGS: &[Tunable] = &[
         "bandwidth",
         Unit::Bytes,
         "0",
-        "data to and from the layer below, per second each way (125m: 1 Gbit/s Ethernet); 0: unlimited",
+        "data to and from the layer below, per second each way (119m: 1 Gbit/s); 0: unlimited",
     ),
 ];
 

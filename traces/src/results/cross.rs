@@ -11,7 +11,7 @@ pub struct CrossValidation {
     pub schema_version: u32,
     /// Program and version.
     pub program: String,
-    /// How captures were sent again: `closed` or `twin`.
+    /// What the replays took the times of arrivals from: `closed` (think times) or `twin` (its inference).
     pub by: String,
     /// The part of the split that is shown; `None` without a split.
     pub part: Option<String>,

@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
-use std::time::Instant;
 
 use traces::histograms::pieces;
 
@@ -20,7 +19,8 @@ pub(super) struct HistogramFiles {
     force: bool,
     number: u32,
     sink: OutputSink,
-    begun: Instant,
+    /// When the first second of the current file began, in ns of the events' clock; `None` before that.
+    begun: Option<u64>,
     /// Bytes in the current file, and in those before.
     bytes: u64,
     bytes_before: u64,
@@ -46,7 +46,7 @@ impl HistogramFiles {
             force: options.force,
             number: 1,
             sink,
-            begun: Instant::now(),
+            begun: None,
             bytes: 0,
             bytes_before: 0,
             files: VecDeque::from([path]),
@@ -54,11 +54,12 @@ impl HistogramFiles {
         })
     }
 
-    /// Appends the lines of a second, in the next file if that is due. After a failure it does nothing.
-    pub(super) fn write(&mut self, lines: &[u8]) {
+    /// Appends the lines of the second that began at `from` of the events' clock, in the next file if that is due. After
+    /// a failure it does nothing.
+    pub(super) fn write(&mut self, lines: &[u8], from: u64) {
         if self.failure.is_none()
             && !lines.is_empty()
-            && let Err(error) = self.try_write(lines)
+            && let Err(error) = self.try_write(lines, from)
         {
             self.failure = Some(error.to_string());
             // A half-written second goes, so that what was written before is read without a complaint.
@@ -68,16 +69,18 @@ impl HistogramFiles {
         }
     }
 
-    fn try_write(&mut self, lines: &[u8]) -> Result<(), CaptureError> {
+    fn try_write(&mut self, lines: &[u8], from: u64) -> Result<(), CaptureError> {
         let is_due = match self.rotate {
             None => false,
             Some(Rotate::Bytes(most)) => self.bytes >= most,
-            Some(Rotate::Time(most)) => self.begun.elapsed() >= most,
+            // By the seconds themselves: the times at which they are written jitter.
+            Some(Rotate::Time(most)) => self.begun.is_some_and(|begun| u128::from(from - begun) >= most.as_nanos()),
         };
         // An empty file would be no file of histograms.
         if is_due && self.bytes > 0 {
             self.next()?;
         }
+        self.begun.get_or_insert(from);
         let written = self.sink.write_all(lines).and_then(|()| self.sink.flush());
         written.map_err(|error| CaptureError::io(&self.path(), error))?;
         self.bytes += lines.len() as u64;
@@ -89,7 +92,7 @@ impl HistogramFiles {
         self.sink.sync().map_err(|error| CaptureError::io(&self.path(), error))?;
         self.number += 1;
         let (sink, path) = open(&self.output, self.rotate, self.force, self.number)?;
-        (self.sink, self.begun) = (sink, Instant::now());
+        (self.sink, self.begun) = (sink, None);
         self.bytes_before += std::mem::take(&mut self.bytes);
         self.files.push_back(path);
         while self.keep.is_some_and(|most| self.files.len() > most as usize) {

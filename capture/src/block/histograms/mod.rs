@@ -209,7 +209,7 @@ impl Histograms {
                 text.push(b'\n');
             }
         }
-        self.files.iter_mut().for_each(|files| files.write(&text));
+        self.files.iter_mut().for_each(|files| files.write(&text, self.from));
         self.is_first = false;
         self.begin_second();
     }

@@ -27,25 +27,9 @@ fn options(output: &Path, devices: u32) -> CaptureOptions {
         sequence: None,
     };
     CaptureOptions {
-        devices: (1..=devices).map(device).collect(),
-        backend: None,
-        output: Output::File(output.to_owned()),
-        raw: false,
-        raw_too: None,
-        decisions_only: false,
         histograms: true,
-        force: false,
-        allow_self_capture: false,
-        vm_by: AttributeBy::Device,
-        layer: None,
         buffer_kib: 1,
-        seconds: None,
-        size_bytes: None,
-        free_bytes: 0,
-        rotate: None,
-        keep: None,
-        cpu_percent: None,
-        rate: None,
+        ..CaptureOptions::new((1..=devices).map(device).collect(), Output::File(output.to_owned()))
     }
 }
 
@@ -298,6 +282,18 @@ fn pieces_are_continued_and_the_oldest_go() {
 }
 
 #[test]
+fn a_piece_is_as_old_as_its_seconds() {
+    // From 1 s of the events' clock on, a second of the wall clock ends at 1.75 s, 2.75 s and so on.
+    let mut setup = Setup::new(1, |options| options.rotate = Some(Rotate::Time(Duration::from_secs(1))));
+    for at in [1_100, 1_800, 2_800, 3_800, 4_800] {
+        setup.hand(&[issue(at * MS, 0), complete(at * MS + 5, 0)], at * MS);
+    }
+    let (lines, outcome) = setup.end(5_000 * MS);
+    // The first second is a part: it shares a piece with the one after it. All others have pieces of their own.
+    assert_eq!((lines.len(), outcome.files.len()), (5, 4));
+}
+
+#[test]
 fn new_capture_replaces_pieces_of_an_earlier_one_if_it_may() {
     let folder = tempfile::tempdir().unwrap();
     for name in ["x.0007.jsonl", "x.jsonl", "other.0001.jsonl"] {
@@ -315,8 +311,8 @@ fn new_capture_replaces_pieces_of_an_earlier_one_if_it_may() {
 fn full_disk_ends_the_writing_once_and_is_said() {
     let options = CaptureOptions { output: Output::File("/dev/full".into()), force: true, ..options(Path::new(""), 1) };
     let mut files = HistogramFiles::begin(&options).unwrap();
-    files.write(b"{}\n");
-    files.write(b"{}\n");
+    files.write(b"{}\n", 0);
+    files.write(b"{}\n", 1);
     assert!(files.has_failed() && files.bytes() == 0);
     let failure = files.end().failure.unwrap();
     assert!(failure.contains("/dev/full: No space left on device"), "{failure}");

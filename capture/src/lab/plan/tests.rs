@@ -169,3 +169,25 @@ fn variant_of_a_plan_has_another_scheduler_and_no_groups() {
     );
     assert!(error(&PAIR.replace("seconds = 20", "seconds = 0")).contains("seconds is 0"));
 }
+
+#[test]
+fn plans_of_the_suite_have_the_same_vms_which_its_split_has_once() {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("lab/suite");
+    let split: toml::Table = traces::read_text(&folder.join("split.toml")).unwrap().parse().unwrap();
+    let names = |of: &str| -> Vec<String> {
+        let parts = ["train", "validation", "test"].map(|part| split[of][part].as_array().unwrap());
+        let mut names: Vec<String> =
+            parts.into_iter().flatten().map(|name| name.as_str().unwrap().to_owned()).collect();
+        names.sort();
+        names
+    };
+    assert_eq!(names("drives"), ["array", "disk", "slow", "ssd"]);
+    for drive in names("drives") {
+        let plan = Plan::read(&folder.join(format!("{drive}.toml"))).unwrap();
+        let mut vms: Vec<String> = plan.vms.iter().map(|vm| vm.name.clone()).collect();
+        vms.sort();
+        assert_eq!(vms, names("workloads"), "{drive}");
+        // Twelve alone, and the groups of each part.
+        assert_eq!(plan.groups().len(), 24, "{drive}");
+    }
+}

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use capture::block::{BACKENDS, Rotate};
+use capture::block::{AttributeBy, BACKENDS, Rotate};
 use clap::builder::PossibleValuesParser;
 use clap::{Args, ValueEnum};
 use traces::quantity::{parse_bytes, parse_nanos};
@@ -96,6 +96,16 @@ pub enum VmBy {
     Device,
     Cgroup,
     Process,
+}
+
+impl From<VmBy> for AttributeBy {
+    fn from(by: VmBy) -> AttributeBy {
+        match by {
+            VmBy::Device => AttributeBy::Device,
+            VmBy::Cgroup => AttributeBy::Cgroup,
+            VmBy::Process => AttributeBy::Process,
+        }
+    }
 }
 
 /// Parses `10`, `10s`, `5min`.

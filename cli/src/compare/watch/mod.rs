@@ -121,7 +121,7 @@ fn print_lines(replays: &Replays, shared: &[Arc<Shared>], is_over: &AtomicBool) 
             let has_ended = of.has_ended();
             if !is_told[replay] && (has_ended || is_due) {
                 is_told[replay] = has_ended;
-                eprintln!("iocast: {}", view::line(replays, replay, &of.latest()));
+                note!("iocast: {}", view::line(replays, replay, &of.latest()));
             }
         }
         if ends {

@@ -8,7 +8,7 @@ use std::sync::mpsc::{Receiver, channel};
 use std::thread::JoinHandle;
 
 use anyhow::{Result, anyhow, bail};
-use capture::block::{AttributeBy, BlockDevice, CaptureOptions, CaptureSummary, Output, Supervisor, record};
+use capture::block::{BlockDevice, CaptureOptions, CaptureSummary, Output, Supervisor, record};
 
 /// Size of the kernel's buffer for each CPU: events wait there while a program keeps the CPUs busy.
 const BUFFER_KIB: u64 = 32 << 10;
@@ -34,27 +34,9 @@ impl Recording {
     /// # Errors
     /// The kernel's events cannot be read.
     pub fn begin(device: &BlockDevice, path: PathBuf) -> Result<Recording> {
-        let options = CaptureOptions {
-            devices: vec![device.clone()],
-            backend: None,
-            output: Output::File(path.clone()),
-            raw: false,
-            raw_too: None,
-            decisions_only: false,
-            histograms: false,
-            force: true,
-            allow_self_capture: false,
-            vm_by: AttributeBy::Device,
-            layer: None,
-            buffer_kib: BUFFER_KIB,
-            seconds: None,
-            size_bytes: None,
-            free_bytes: 0,
-            rotate: None,
-            keep: None,
-            cpu_percent: None,
-            rate: None,
-        };
+        let output = Output::File(path.clone());
+        let options =
+            CaptureOptions { force: true, buffer_kib: BUFFER_KIB, ..CaptureOptions::new(vec![device.clone()], output) };
         let stop = Arc::new(AtomicBool::new(false));
         let (begun, is_begun) = channel();
         let thread_stop = Arc::clone(&stop);

@@ -9,7 +9,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use anyhow::{Result, bail};
-use capture::block::{AttributeBy, BlockDevice, CaptureOptions, CaptureProgress, CaptureSummary, Output, StopReason};
+use capture::block::{BlockDevice, CaptureOptions, CaptureProgress, CaptureSummary, Output, StopReason};
 use traces::histograms::Summary;
 use traces::results::histograms::HistogramStatistics;
 
@@ -24,9 +24,6 @@ use crate::output_format::OutputFormat;
 use crate::screen::{self, Screen};
 use crate::stat::histograms;
 use recent::Recent;
-
-/// The kernel's buffer for each CPU, as that of `iocast capture block`.
-const BUFFER_KIB: u64 = 16 << 10;
 
 /// Shows a device until the user or --seconds ends it, and prints the summary.
 pub fn run(arguments: &Stat) -> Result<()> {
@@ -64,30 +61,12 @@ pub fn run(arguments: &Stat) -> Result<()> {
 
 fn options(arguments: &Stat, device: BlockDevice) -> CaptureOptions {
     CaptureOptions {
-        devices: vec![device],
         // The only backend that supplies some of the events only.
         backend: Some("tracefs".to_owned()),
-        output: Output::Watcher,
-        raw: false,
-        raw_too: None,
-        decisions_only: false,
         histograms: true,
-        force: false,
-        allow_self_capture: true,
-        vm_by: match arguments.vm_by {
-            Some(VmBy::Device) => AttributeBy::Device,
-            Some(VmBy::Cgroup) => AttributeBy::Cgroup,
-            Some(VmBy::Process) | None => AttributeBy::Process,
-        },
-        layer: None,
-        buffer_kib: BUFFER_KIB,
+        vm_by: arguments.vm_by.unwrap_or(VmBy::Process).into(),
         seconds: arguments.seconds.map(|time| std::time::Duration::from_nanos(time.as_ns())),
-        size_bytes: None,
-        free_bytes: 0,
-        rotate: None,
-        keep: None,
-        cpu_percent: None,
-        rate: None,
+        ..CaptureOptions::new(vec![device], Output::Watcher)
     }
 }
 

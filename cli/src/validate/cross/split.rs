@@ -9,6 +9,12 @@ use serde::Deserialize;
 /// The parts, the last of which wins.
 pub const PARTS: [&str; 3] = ["train", "validation", "test"];
 
+/// The part of the synthetic VMs of a seed: models are made on seeds below 100, chosen on seeds below 200, and judged on
+/// the others.
+pub fn part_of_seed(seed: u64) -> &'static str {
+    PARTS[(seed / 100).min(2) as usize]
+}
+
 /// A split, as TOML: names by part.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -57,6 +63,11 @@ fn rank(parts: &BTreeMap<String, Vec<String>>, what: &str, name: &str) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seeds_are_split_by_the_hundred() {
+        assert_eq!([1, 99, 100, 199, 200, u64::MAX].map(part_of_seed), [0, 0, 1, 1, 2, 2].map(|part| PARTS[part]));
+    }
 
     #[test]
     fn a_case_belongs_to_the_last_part_among_its_names() {

@@ -1,6 +1,6 @@
 //! Replays on another device beside what was captured there, as tables.
 
-use traces::results::cross::{CrossCase, CrossSummary, CrossValidation};
+use traces::results::cross::{CrossCase, CrossLeftOut, CrossSummary, CrossValidation};
 
 use crate::document::{Block, Document};
 use crate::output::Table;
@@ -32,6 +32,10 @@ const FIGURES: [(&str, &str, Unit); 13] = [
     ("device_request_bytes", "request at the disk", Unit::Bytes),
     ("write_back_share", "written back", Unit::Share),
 ];
+/// Cases in the table of single ones; JSON has all.
+const CASES_SHOWN: usize = 24;
+/// Cases that are left out and named.
+const LEFT_OUT_SHOWN: usize = 5;
 /// The figures of the table of single cases.
 const SHOWN: [&str; 5] =
     ["reads_per_s", "writes_per_s", "read_response_mean_ns", "read_response_p99_ns", "write_response_mean_ns"];
@@ -46,8 +50,7 @@ pub fn document(result: &CrossValidation) -> Document {
     ));
     blocks.extend(cases(result).into_iter().map(Block::Table));
     if !result.left_out.is_empty() {
-        let items = result.left_out.iter().map(|of| format!("{} from {} to {}: {}", of.vm, of.from, of.to, of.why));
-        blocks.push(Block::Lines(items.map(|item| format!("left out: {item}")).collect()));
+        blocks.push(Block::Lines(left_out(result)));
     }
     Document {
         title: "Captures replayed on another device".to_owned(),
@@ -62,13 +65,19 @@ fn percent(share: f64) -> String {
 }
 
 fn answer(result: &CrossValidation) -> String {
-    let part = result.part.as_ref().map_or_else(String::new, |part| format!(" of the part {part}"));
-    let of = |name: &str| result.summary.iter().find(|of| of.figure == name).map(|of| percent(of.median));
+    // Without a split nobody knows what was looked at when the replay was made.
+    let part =
+        result.part.as_ref().map_or_else(|| " without a split".to_owned(), |part| format!(" of the part {part}"));
+    let of = |name: &str| {
+        let of = result.summary.iter().find(|of| of.figure == name)?;
+        Some(format!("{} ({})", percent(of.median), percent(of.p90)))
+    };
     let [rate, read, write] = ["requests_per_s", "read_response_mean_ns", "write_response_mean_ns"]
         .map(|name| of(name).unwrap_or_else(|| ABSENT.to_owned()));
     format!(
-        "In the median over {} cases{part}, a capture replayed ({}) on another device is off what was captured there by \
-         {rate} in requests/s, {read} in the mean response time of reads and {write} in that of writes.",
+        "In the median (and at the 90th percentile) over {} cases{part}, a capture replayed ({}) on another device is off \
+         what was captured there by {rate} in requests/s, {read} in the mean response time of reads and {write} in that \
+         of writes.",
         result.cases.len(),
         result.by
     )
@@ -97,8 +106,28 @@ fn summary(summary: &[CrossSummary]) -> Table {
     }
 }
 
-/// A table of single cases: as replayed, and the error.
+/// The first cases that are left out, and how many there are.
+fn left_out(result: &CrossValidation) -> Vec<String> {
+    let item = |of: &CrossLeftOut| format!("left out: {} from {} to {}: {}", of.vm, of.from, of.to, of.why);
+    let mut lines: Vec<String> = result.left_out.iter().take(LEFT_OUT_SHOWN).map(item).collect();
+    if let Some(more) = result.left_out.len().checked_sub(LEFT_OUT_SHOWN).filter(|more| *more > 0) {
+        lines.push(format!("{more} more cases are left out; JSON has them all"));
+    }
+    lines
+}
+
+/// The largest error of a case among the figures that are shown.
+fn largest(case: &CrossCase) -> f64 {
+    let errors = SHOWN.iter().filter_map(|name| case.figures.get(*name)?.error());
+    errors.map(f64::abs).max_by(f64::total_cmp).unwrap_or(0.0)
+}
+
+/// A table of the cases with the largest errors: the truth, and the error of the replay.
 fn cases(result: &CrossValidation) -> Option<Table> {
+    let mut worst: Vec<&CrossCase> = result.cases.iter().collect();
+    worst.sort_by(|a, b| largest(b).total_cmp(&largest(a)));
+    worst.truncate(CASES_SHOWN);
+
     let shown: Vec<_> = FIGURES.iter().filter(|(name, ..)| SHOWN.contains(name)).collect();
     let row = |case: &CrossCase| {
         let mut cells = vec![case.vm.clone(), format!("{} → {}", case.from, case.to), case.repetition.to_string()];
@@ -112,9 +141,13 @@ fn cases(result: &CrossValidation) -> Option<Table> {
     let mut header = vec!["VM".to_owned(), "from → to".to_owned(), "rep.".to_owned()];
     header.extend(shown.iter().flat_map(|(_, heading, _)| [(*heading).to_owned(), "replay".to_owned()]));
     (!result.cases.is_empty()).then(|| Table {
-        title: "Each case: as captured there, and the error of the replay".to_owned(),
+        title: format!(
+            "The {} cases of {} with the largest errors: as captured there, and the error of the replay",
+            worst.len(),
+            result.cases.len()
+        ),
         header,
-        rows: result.cases.iter().map(row).collect(),
+        rows: worst.into_iter().map(row).collect(),
         text_columns: 3,
     })
 }

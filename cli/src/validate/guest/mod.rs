@@ -19,7 +19,7 @@ use self::folder::GuestFolder;
 use crate::arguments::ValidateGuest;
 use crate::document::present;
 use crate::error::UsageError;
-use crate::validate::guest_queue::{Behind, SentBy, Way, simulate};
+use crate::validate::guest_queue::{Behind, Link, ReplayedBy, simulate};
 use crate::validate::guest_requests::{self, FIGURES, figures};
 
 /// The schedulers of Linux 6, by the kernel's names.
@@ -90,7 +90,7 @@ fn validated_vm(found: &GuestFolder, vm: usize) -> Result<GuestVm> {
         drive: plan.lun.drive.clone(),
         scheduler: plan.lun.scheduler.clone().unwrap_or_else(|| "fifo".to_owned()),
         place: Sectors::new(plan.place(vm) / SECTOR_BYTES),
-        way: Way::default(),
+        link: Link::default(),
     };
     let queue = found.queue(vm)?;
     let at = |seconds: u32| Timestamp::ZERO.saturating_add(Nanos::from_s(seconds.into()));
@@ -98,7 +98,8 @@ fn validated_vm(found: &GuestFolder, vm: usize) -> Result<GuestVm> {
     let mut simulations = Vec::new();
     let mut values: Vec<(Vec<Values>, Values)> = Vec::new();
     for scheduler in &found.schedulers {
-        let ours = simulate(&records, &capture, scheduler, queue, &behind, (SentBy::Closed, Timestamp::MAX))?;
+        let (stack, ours) =
+            simulate(&records, &capture, scheduler, queue, &behind, (ReplayedBy::Closed, Timestamp::MAX))?;
         let until = ours.used_up.map_or(end, |used_up| used_up.min(end));
         let span = until.saturating_since(begin);
         if span < end.saturating_since(begin) {
@@ -108,11 +109,7 @@ fn validated_vm(found: &GuestFolder, vm: usize) -> Result<GuestVm> {
                 until.as_ns() as f64 / 1e9
             );
         }
-        simulations.push(GuestSimulation {
-            scheduler: scheduler.clone(),
-            stack: ours.stack,
-            measured_seconds: span.as_s_f64(),
-        });
+        simulations.push(GuestSimulation { scheduler: scheduler.clone(), stack, measured_seconds: span.as_s_f64() });
         values.push((measured(found, vm, scheduler, begin, end)?, figures(&ours.done, begin, until)));
     }
     let mut compared = Vec::new();
