@@ -30,7 +30,10 @@ impl Split {
     /// The file cannot be read, is no split, or has a part of another name.
     pub fn read(path: &Path) -> Result<Split> {
         let text = traces::read_text(path).with_context(|| path.display().to_string())?;
-        let split: Split = toml::from_str(&text).with_context(|| format!("{}: is no split", path.display()))?;
+        let split: Split = toml::from_str(&text).with_context(|| {
+            let parts = PARTS.join(", ");
+            format!("{}: is no split, which has [workloads] and [drives], each with {parts}", path.display())
+        })?;
         if let Some(part) =
             split.workloads.keys().chain(split.drives.keys()).find(|part| !PARTS.contains(&part.as_str()))
         {
