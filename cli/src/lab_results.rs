@@ -5,7 +5,7 @@ use std::path::Path;
 use std::sync::atomic::AtomicU64;
 
 use anyhow::{Context, Result};
-use capture::lab::Plan;
+use capture::lab::{Plan, RESULTS_FILE};
 use traces::results::lab::LabResults;
 use traces::trace::ReadOptions;
 use traces::{Nanos, SECTOR_BYTES, Sectors};
@@ -28,12 +28,15 @@ impl Lab<'_> {
     /// # Errors
     /// A folder without lab results.
     pub fn read(folder: &Path) -> Result<Lab<'_>> {
-        let path = folder.join("lab.json");
+        let path = folder.join(RESULTS_FILE);
         let text = traces::read_text(&path).with_context(|| {
             format!("{}: cannot be read; name a folder of results that iocast capture lab wrote", path.display())
         })?;
         let results: LabResults =
             serde_json::from_str(&text).with_context(|| format!("{}: is no result of a lab", path.display()))?;
+        if let Some(missing) = results.missing() {
+            eprintln!("iocast: warning: {}: {missing}", folder.display());
+        }
         let plan = Plan::read_kept(&folder.join("plan.toml"))?;
         let groups =
             results.runs.iter().map(|run| (run.group.clone(), run.vms.iter().map(|vm| vm.vm.clone()).collect()));

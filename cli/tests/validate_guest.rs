@@ -126,6 +126,12 @@ fn inputs_that_cannot_be_compared_are_refused() {
         code == 1 && said.contains("kyber/lab.json: cannot be read; complete the runs with PLAN.toml --resume"),
         "{said}"
     );
+    // A lab stores its results after each run; a repetition counts when every VM has been in it.
+    let stored = scratch.path().join("made/none/lab.json");
+    let text = std::fs::read_to_string(&stored).unwrap();
+    std::fs::write(&stored, text.replace("\"group\": \"alone-a\"", "\"group\": \"alone-b\"")).unwrap();
+    let (code, said) = failure(&["validate", "guest", made]);
+    assert!(code == 1 && said.contains("no repetition has every VM; complete the runs"), "{said}");
 }
 
 #[test]

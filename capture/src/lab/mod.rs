@@ -28,7 +28,7 @@ pub use image::GuestImage;
 pub use plan::{Accelerator, LabGroup, Plan, PlannedLun, PlannedVm, Together, TogetherName, Transport};
 pub use qemu::KvmAccess;
 pub use results::doubts;
-pub use run::{Lab, LabProgress, run};
+pub use run::{Lab, LabProgress, RESULTS_FILE, run};
 pub use sandbox::{check_namespaces, enter, is_entered};
 pub use workload::WORKLOADS;
 

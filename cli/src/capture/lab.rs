@@ -10,16 +10,12 @@ use anyhow::{Context, Result, anyhow, ensure};
 use capture::lab::{self, Accelerator, GuestImage, Lab, LabError, LabProgress, Plan, Transport};
 use report::page::{Axis, Ranged, Ranges, RangesRow, Section};
 use traces::results::lab::{LabMean, LabOperation, LabResults};
-use traces::whole_file::write_whole;
 
 use crate::document::{Block, Document, present};
 use crate::error::{Interrupted, UsageError};
 use crate::needs::{self, Use, uses};
 use crate::output::Table;
 use crate::quiet;
-
-/// The file of the results in their folder.
-pub const RESULTS_FILE: &str = "lab.json";
 
 pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     let report = arguments.report.planned()?;
@@ -35,7 +31,7 @@ pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
         image: host.image,
         iocast: std::env::current_exe()?,
     };
-    let results = make(&lab, &mut Steps, &host.stop, &lab.folder.join(RESULTS_FILE))?;
+    let results = make(&lab, &mut Steps, &host.stop)?;
     present(&results, &document(&results), arguments.output_format, &report, Vec::new())
 }
 
@@ -75,18 +71,15 @@ pub fn enter(plan: &Plan, folder: &Path, resume: bool, cache: Option<&Path>, nee
     Ok(LabHost { image, stop })
 }
 
-/// Makes the runs of a lab, stores its results in the file `path`, and warns of doubtful runs.
+/// Makes the runs of a lab, and warns of doubtful ones.
 ///
 /// # Errors
 /// A run fails or is interrupted, or the results cannot be written.
-pub fn make(lab: &Lab, progress: &mut dyn LabProgress, stop: &AtomicBool, path: &Path) -> Result<LabResults> {
+pub fn make(lab: &Lab, progress: &mut dyn LabProgress, stop: &AtomicBool) -> Result<LabResults> {
     let results = lab::run(lab, progress, stop).map_err(|error| match error {
         LabError::Interrupted => Interrupted.into(),
         error => anyhow::Error::from(error),
     })?;
-    let mut json = serde_json::to_string_pretty(&results)?;
-    json.push('\n');
-    write_whole(path, json.as_bytes())?;
     for doubt in results.runs.iter().flat_map(lab::doubts) {
         eprintln!("iocast: warning: {doubt}");
     }
@@ -169,9 +162,11 @@ pub fn document(results: &LabResults) -> Document {
         tables.insert(0, means(&results.summary));
     }
     let times = guest_times(results);
+    let missing = results.missing().map(|missing| format!("This lab is not complete: {missing}."));
+    let sentences = missing.into_iter().chain(in_short(&times));
     Document {
         title: format!("VMs alone and together on {}", results.drive),
-        blocks: in_short(&times).map(Block::Sentence).into_iter().chain(tables.into_iter().map(Block::Table)).collect(),
+        blocks: sentences.map(Block::Sentence).chain(tables.into_iter().map(Block::Table)).collect(),
         charts: charts(&times),
         program: results.program.clone(),
     }

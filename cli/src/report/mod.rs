@@ -8,6 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
+use capture::lab::RESULTS_FILE;
 use report::page::Chart;
 use report::{Drawing as _, Page, Size};
 use serde_json::Value;
@@ -19,7 +20,6 @@ use traces::whole_file::write_whole;
 pub use kinds::kind_of;
 
 use crate::arguments::{OnlyReport, Report, ReportFile};
-use crate::capture::lab::RESULTS_FILE;
 use crate::compare::answer;
 use crate::error::UsageError;
 use crate::files::{refuse_existing, try_writing};

@@ -21,10 +21,21 @@ pub struct LabResults {
     pub accelerator: String,
     /// How long figures were taken in each run, in seconds: after the warm-up, to the workload's end.
     pub measured_seconds: u32,
+    /// The number of runs that the plan asks for; 0 in results of versions that stored complete labs only.
+    #[serde(default)]
+    pub planned_runs: u32,
     /// Every run, in the order they were made.
     pub runs: Vec<LabRun>,
     /// Over the repetitions of each group.
     pub summary: Vec<LabMean>,
+}
+
+impl LabResults {
+    /// How many runs of the plan are missing, if some are.
+    pub fn missing(&self) -> Option<String> {
+        let (made, planned) = (self.runs.len(), self.planned_runs as usize);
+        (made < planned).then(|| format!("{made} of the {planned} runs of the plan have been made"))
+    }
 }
 
 /// One run.

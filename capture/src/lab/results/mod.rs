@@ -141,6 +141,7 @@ pub fn summarise(plan: &Plan, kernel: &str, accelerator: Accelerator, runs: Vec<
         kernel: kernel.to_owned(),
         accelerator: if accelerator == Accelerator::Kvm { "kvm" } else { "tcg" }.to_owned(),
         measured_seconds: plan.seconds - plan.warm_up_seconds,
+        planned_runs: plan.groups().len() as u32 * plan.repetitions,
         runs,
         summary,
     }

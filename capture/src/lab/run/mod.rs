@@ -17,8 +17,12 @@ use super::results::summarise;
 use crate::scratch::Scratch;
 use runner::LabRunner;
 
+/// The file of the results in their folder.
+pub const RESULTS_FILE: &str = "lab.json";
 /// The plan's file in the folder of results.
 const PLAN_FILE: &str = "plan.toml";
+/// The folder of the VMs' jobs in the folder of results.
+const JOBS_FOLDER: &str = "jobs";
 /// About how long it takes to prepare a disk, and how long a run takes besides its workload; for the estimate of the
 /// time left.
 const DISK_ESTIMATE: Duration = Duration::from_secs(45);
@@ -47,7 +51,7 @@ pub trait LabProgress {
     fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration);
 }
 
-/// Makes every run of the plan.
+/// Makes every run of the plan. Stores the results after each, so that those of a lab that ends early can be read.
 ///
 /// # Errors
 /// The first run that fails, or `stop`, ends the lab. Complete runs are kept.
@@ -55,6 +59,7 @@ pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<
     let plan = &lab.plan;
     std::fs::create_dir_all(&lab.folder).map_err(LabError::io(&lab.folder))?;
     keep_plan(lab)?;
+    keep_jobs(lab)?;
     let scratch = Scratch::new().map_err(LabError::io(&std::env::temp_dir()))?;
     let groups = plan.groups();
     let (disks, all_runs) = (plan.vms.len(), groups.len() * plan.repetitions as usize);
@@ -83,9 +88,38 @@ pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<
             let what = format!("{}, repetition {repetition} of {}", group.name, plan.repetitions);
             watch.begins(&what, 1 + disks + runs.len(), steps, left(0, all_runs - runs.len()));
             runs.push(runner.run(group, repetition)?);
+            keep_results(lab, &summarise(plan, &lab.image.version, accelerator, runs.clone()))?;
         }
     }
-    Ok(summarise(plan, &lab.image.version, accelerator, runs))
+    let results = summarise(plan, &lab.image.version, accelerator, runs);
+    keep_results(lab, &results)?;
+    Ok(results)
+}
+
+/// Stores the results of the runs until now.
+fn keep_results(lab: &Lab, results: &LabResults) -> Result<(), LabError> {
+    let path = lab.folder.join(RESULTS_FILE);
+    let mut json = serde_json::to_string_pretty(results).map_err(|error| LabError::io(&path)(error.into()))?;
+    json.push('\n');
+    Ok(write_whole(&path, json.as_bytes())?)
+}
+
+/// Copies the VMs' jobs beside the results. A job that has changed since the first run would mix two workloads.
+fn keep_jobs(lab: &Lab) -> Result<(), LabError> {
+    let folder = lab.folder.join(JOBS_FOLDER);
+    std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
+    for (vm, planned) in lab.plan.vms.iter().enumerate() {
+        let job = lab.plan.job(vm, &lab.plan_folder).map_err(LabError::Host)?;
+        let ending = if planned.filebench.is_some() { "f" } else { "fio" };
+        let kept = folder.join(format!("{}.{ending}", planned.name));
+        if !kept.is_file() {
+            write_whole(&kept, job.as_bytes())?;
+        } else if traces::read_text(&kept).map_err(LabError::io(&kept))? != job {
+            let problem = format!("{} is not this job of {}: name another folder", kept.display(), planned.name);
+            return Err(LabError::Host(problem));
+        }
+    }
+    Ok(())
 }
 
 /// Saves the plan with its results. Existing results must be of the same plan, except for the number of repetitions.

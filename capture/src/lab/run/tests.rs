@@ -72,7 +72,11 @@ fn complete_runs_are_kept_and_missing_ones_are_made() {
     let (lab, stop) = (lab(folder.path(), PLAN_TEXT), AtomicBool::new(false));
     let expected = complete_lab(folder.path());
     let mut steps = SeenSteps::default();
-    assert_eq!(run(&lab, &mut steps, &stop).unwrap().runs, expected);
+    let results = run(&lab, &mut steps, &stop).unwrap();
+    assert_eq!((&results.runs, results.planned_runs, results.missing()), (&expected, 6, None));
+    let stored =
+        || -> LabResults { serde_json::from_slice(&std::fs::read(folder.path().join(RESULTS_FILE)).unwrap()).unwrap() };
+    assert_eq!(stored(), results);
     let [first, second] = ["a", "b"].map(|name| format!("preparing the disk of {name}"));
     assert_eq!(steps.0, [(first, 1, 8, 2 * 45 + 6 * 35), (second, 2, 8, 45 + 6 * 35)]);
 
@@ -87,6 +91,35 @@ fn complete_runs_are_kept_and_missing_ones_are_made() {
     let slice = 4 << 20;
     lun[slice..slice + disk("b").len()].copy_from_slice(&disk("b"));
     assert!(std::fs::read(folder.path().join("lun.img")).unwrap() == lun);
+}
+
+#[test]
+fn results_are_stored_while_runs_are_missing() {
+    let folder = tempfile::tempdir().unwrap();
+    let lab = lab(folder.path(), PLAN_TEXT);
+    let made = complete_lab(folder.path())[..2].to_vec();
+    keep_results(&lab, &summarise(&lab.plan, "6.1", Accelerator::Tcg, made.clone())).unwrap();
+    let stored = std::fs::read(folder.path().join(RESULTS_FILE)).unwrap();
+    let stored: LabResults = serde_json::from_slice(&stored).unwrap();
+    assert_eq!(stored.runs, made);
+    assert_eq!(stored.missing().unwrap(), "2 of the 6 runs of the plan have been made");
+}
+
+#[test]
+fn jobs_lie_beside_the_results_and_do_not_change() {
+    let (plans, results) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
+    let job = plans.path().join("scan.fio");
+    std::fs::write(&job, "[scan]\nruntime=${RUNTIME}\n").unwrap();
+    let plan = PLAN_TEXT.replace("workload = \"web\"", "workload = \"scan.fio\"");
+    let lab = Lab { plan_folder: plans.path().to_owned(), ..lab(results.path(), &plan) };
+    keep_jobs(&lab).unwrap();
+    keep_jobs(&lab).unwrap();
+    let kept = |name: &str| std::fs::read_to_string(results.path().join("jobs").join(name)).unwrap();
+    assert_eq!(kept("b.fio"), std::fs::read_to_string(&job).unwrap());
+    assert!(kept("a.fio").contains("${RUNTIME}"));
+    std::fs::write(&job, "[scan]\nbs=8k\nruntime=${RUNTIME}\n").unwrap();
+    let refused = keep_jobs(&lab).unwrap_err().to_string();
+    assert!(refused.contains("b.fio is not this job of b: name another folder"), "{refused}");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use capture::lab::Plan;
+use capture::lab::{Plan, PlannedVm, RESULTS_FILE};
 use serde::Deserialize;
 use traces::results::lab::LabResults;
 
@@ -16,8 +16,6 @@ use crate::validate::guest_queue::GuestQueue;
 pub const CAPTURE_FOLDER: &str = "capture";
 /// The plan that was given.
 pub const PLAN_FILE: &str = "plan.toml";
-/// The file of a lab's results.
-pub const LAB_FILE: &str = "lab.json";
 /// A drive is late in a run if its replies are later than this at p99, in nanoseconds.
 const LATE_NS: u64 = 1_000_000;
 
@@ -59,10 +57,21 @@ impl GuestFolder {
             ))
         );
         let labs = schedulers.iter().map(|name| results(&path.join(name))).collect::<Result<Vec<_>>>()?;
-        results(&path.join(CAPTURE_FOLDER))?;
-        let complete = |lab: &LabResults| lab.runs.iter().map(|run| run.repetition).max().unwrap_or(0);
+        let captures = results(&path.join(CAPTURE_FOLDER))?;
+        // A lab stores its results after each run, so the last repetition may lack some VMs.
+        let complete = |lab: &LabResults| {
+            let runs_of = |vm: &PlannedVm| {
+                let alone = format!("alone-{}", vm.name);
+                lab.runs.iter().filter(|run| run.group == alone).count()
+            };
+            captured.vms.iter().map(runs_of).min().unwrap_or(0) as u32
+        };
         let repetitions = labs.iter().map(complete).min().unwrap_or(0);
-        ensure!(repetitions > 0, "{}: holds no complete run", path.display());
+        ensure!(
+            repetitions > 0 && complete(&captures) > 0,
+            "{}: no repetition has every VM; complete the runs with PLAN.toml --resume",
+            path.display()
+        );
         let [kernel, accelerator] = [labs[0].kernel.clone(), labs[0].accelerator.clone()];
         let capture_seconds = captured.seconds;
         Ok(GuestFolder { path: path.to_owned(), plan, schedulers, repetitions, kernel, accelerator, capture_seconds })
@@ -133,7 +142,7 @@ fn is_late(folder: &Path) -> Result<bool> {
 
 /// The results of one lab.
 fn results(folder: &Path) -> Result<LabResults> {
-    let path = folder.join(LAB_FILE);
+    let path = folder.join(RESULTS_FILE);
     let text = traces::read_text(&path)
         .with_context(|| format!("{}: cannot be read; complete the runs with PLAN.toml --resume", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{}: is no result of a lab", path.display()))

@@ -7,7 +7,7 @@ use anyhow::{Context, Result, ensure};
 use capture::lab::{Lab, LabProgress, Plan};
 use traces::whole_file::write_whole;
 
-use super::folder::{CAPTURE_FOLDER, LAB_FILE, PLAN_FILE};
+use super::folder::{CAPTURE_FOLDER, PLAN_FILE};
 use crate::arguments::ValidateGuest;
 use crate::capture::lab as labs;
 use crate::error::UsageError;
@@ -64,18 +64,17 @@ pub fn make(arguments: &ValidateGuest, schedulers: &[String]) -> Result<PathBuf>
     write_whole(&kept, text.as_bytes())?;
     let mut steps = Steps::new(&plan, seconds, under.len());
     let mut run = |part: &Part, repetition: u32| -> Result<()> {
-        let place = folder.join(&part.name);
         let plan = Plan { repetitions: repetition, ..part.plan.clone() };
         steps.begin(&part.name);
         let lab = Lab {
             plan,
             plan_text: part.text.clone(),
             plan_folder: given.parent().map(Path::to_path_buf).unwrap_or_default(),
-            folder: place.clone(),
+            folder: folder.join(&part.name),
             image: host.image.clone(),
             iocast: std::env::current_exe()?,
         };
-        labs::make(&lab, &mut steps, &host.stop, &place.join(LAB_FILE)).map(drop)
+        labs::make(&lab, &mut steps, &host.stop).map(drop)
     };
     run(&captures, 1)?;
     for part in &under {

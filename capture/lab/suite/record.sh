@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# Records the suite: on each drive every VM alone, then the groups together. It continues what an earlier call began.
+#
+#     capture/lab/suite/record.sh FOLDER [DRIVE...]
+#
+# DRIVE is a plan beside this script without its ending; all of them if none is named. Nothing else should run on the
+# host: a busy one serves drives late. IOCAST names the program.
+set -euo pipefail
+suite=$(dirname "$(realpath "$0")")
+iocast=${IOCAST:-iocast}
+folder=${1:?"usage: record.sh FOLDER [DRIVE...]"}
+shift
+[ $# -gt 0 ] || set -- disk array slow ssd
+for drive in "$@"; do
+  [ -f "$suite/$drive.toml" ] || { echo "record.sh: there is no plan $suite/$drive.toml" >&2; exit 2; }
+done
+for drive in "$@"; do
+  # The VMs' disks are the same on every drive, and runs only read them.
+  mkdir -p "$folder/$drive/prepare"
+  for disk in "$folder"/*/prepare/*.img; do
+    [ ! -f "$disk" ] || ln "$disk" "$folder/$drive/prepare/" 2>/dev/null || true
+  done
+  "$iocast" capture lab "$suite/$drive.toml" --output "$folder/$drive" --resume
+done
