@@ -10,6 +10,7 @@ use traces::results::lab::LabResults;
 use traces::trace::ReadOptions;
 use traces::{Nanos, SECTOR_BYTES, Sectors};
 
+use crate::capture::lab::missing;
 use crate::predict::profiles::{Alone, DiskPlace, Window, measure};
 
 /// A folder of lab results.
@@ -34,7 +35,7 @@ impl Lab<'_> {
         })?;
         let results: LabResults =
             serde_json::from_str(&text).with_context(|| format!("{}: is no result of a lab", path.display()))?;
-        if let Some(missing) = results.missing() {
+        if let Some(missing) = missing(&results) {
             eprintln!("iocast: warning: {}: {missing}", folder.display());
         }
         let plan = Plan::read_kept(&folder.join("plan.toml"))?;

@@ -401,6 +401,40 @@ fn forecasts_are_compared_with_the_labs_measurements() {
 }
 
 #[test]
+fn a_stopped_lab_is_compared_as_far_as_it_came() {
+    // The sample lab as if it had been stopped in its second repetition, when one VM had run alone. No capture of that
+    // repetition is there.
+    let folder = tempfile::tempdir().unwrap();
+    let of_sample = |name: &str| std::fs::canonicalize(sample(&format!("lab-virtio/{name}"))).unwrap();
+    let link = |name: &str| {
+        let to = folder.path().join(name);
+        std::fs::create_dir_all(to.parent().unwrap()).unwrap();
+        std::os::unix::fs::symlink(of_sample(name), to).unwrap();
+    };
+    link("plan.toml");
+    for group in std::fs::read_dir(of_sample("runs")).unwrap() {
+        link(&format!("runs/{}/1", group.unwrap().file_name().to_str().unwrap()));
+    }
+    let mut lab: Value = serde_json::from_slice(&std::fs::read(of_sample("lab.json")).unwrap()).unwrap();
+    let runs = lab["runs"].as_array_mut().unwrap();
+    let planned = runs.len();
+    runs.retain(|run| run["repetition"] == 1 || (run["repetition"] == 2 && run["group"] == "alone-mail"));
+    let missing = planned - runs.len();
+    lab["planned_runs"] = planned.into();
+    std::fs::write(folder.path().join("lab.json"), lab.to_string()).unwrap();
+    let path = folder.path().display().to_string();
+    let output = iocast().args(["validate", "consolidation", &path, "--predictors", "sum"]).assert().success();
+    let said = String::from_utf8(output.get_output().stderr.clone()).unwrap();
+    assert!(said.contains(&format!("lacks {missing} of the {planned} runs of its plan")), "{said}");
+    let table = String::from_utf8(output.get_output().stdout.clone()).unwrap();
+    assert!(table.contains("over 6 groups"), "{table}");
+    // So does its report say.
+    let page = folder.path().join("page.html");
+    iocast().args(["report", &path, "-o", page.to_str().unwrap()]).assert().success();
+    assert!(std::fs::read_to_string(page).unwrap().contains(&format!("lacks {missing} of the {planned} runs")));
+}
+
+#[test]
 fn folder_without_lab_results_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().display().to_string();

@@ -18,7 +18,8 @@ for drive in "$@"; do
   # The VMs' disks are the same on every drive, and runs only read them.
   mkdir -p "$folder/$drive/prepare"
   for disk in "$folder"/*/prepare/*.img; do
-    [ ! -f "$disk" ] || ln "$disk" "$folder/$drive/prepare/" 2>/dev/null || true
+    same=$folder/$drive/prepare/${disk##*/}
+    [ ! -f "$disk" ] || [ -e "$same" ] || ln "$disk" "$same"
   done
   "$iocast" capture lab "$suite/$drive.toml" --output "$folder/$drive" --resume
 done

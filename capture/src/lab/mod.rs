@@ -25,7 +25,7 @@ use traces::described::DescriptionError;
 use traces::error::{ReadError, WriteError};
 
 pub use image::GuestImage;
-pub use plan::{Accelerator, LabGroup, Plan, PlannedLun, PlannedVm, Together, TogetherName, Transport};
+pub use plan::{Accelerator, LabGroup, Plan, PlannedLun, PlannedVm, Together, TogetherName, Transport, alone};
 pub use qemu::KvmAccess;
 pub use results::doubts;
 pub use run::{Lab, LabProgress, RESULTS_FILE, run};

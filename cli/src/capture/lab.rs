@@ -162,14 +162,19 @@ pub fn document(results: &LabResults) -> Document {
         tables.insert(0, means(&results.summary));
     }
     let times = guest_times(results);
-    let missing = results.missing().map(|missing| format!("This lab is not complete: {missing}."));
-    let sentences = missing.into_iter().chain(in_short(&times));
+    let sentences = missing(results).into_iter().chain(in_short(&times));
     Document {
         title: format!("VMs alone and together on {}", results.drive),
         blocks: sentences.map(Block::Sentence).chain(tables.into_iter().map(Block::Table)).collect(),
         charts: charts(&times),
         program: results.program.clone(),
     }
+}
+
+/// Says how much of its plan a lab lacks, if it was stopped.
+pub fn missing(results: &LabResults) -> Option<String> {
+    let (missing, planned) = (results.missing_runs(), results.planned_runs);
+    (missing > 0).then(|| format!("This lab lacks {missing} of the {planned} runs of its plan; --resume makes them."))
 }
 
 /// What there is of each VM and operation, by who else ran.

@@ -3,6 +3,7 @@
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
+use capture::lab::alone;
 use papers::Paper;
 use papers::casale2011::{self, PAIRS, Run, VMS};
 use traces::results::reproduction::Reproduction;
@@ -64,9 +65,10 @@ fn group(lab: &Lab<'_>, pair: [usize; 2]) -> Result<String> {
 fn runs(lab: &Lab<'_>) -> Result<Vec<Run>> {
     let vms: Vec<String> = VMS.map(str::to_owned).to_vec();
     let groups = PAIRS.iter().map(|&pair| group(lab, pair)).collect::<Result<Vec<String>>>()?;
-    let repetitions = lab.results.runs.iter().map(|run| run.repetition).max().unwrap_or_default();
+    let made = |group: &String| lab.results.runs.iter().filter(|run| run.group == *group).count();
+    let repetitions = groups.iter().map(made).min().unwrap_or(0) as u32;
     let run = |repetition: u32| {
-        let alone = lab.measured(&vms, repetition, |vm| format!("alone-{vm}"))?.profiles;
+        let alone = lab.measured(&vms, repetition, alone)?.profiles;
         let together = PAIRS.iter().zip(&groups).map(|(pair, group)| {
             let vms = pair.map(|vm| vms[vm].clone());
             let Alone { profiles, .. } = lab.measured(&vms, repetition, |_| group.clone())?;

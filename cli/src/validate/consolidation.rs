@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Result, ensure};
+use capture::lab::alone;
 use predictors::errors::{by_size, errors, mean, policies};
 use predictors::{Consolidation, Outcomes};
 use traces::results::SCHEMA_VERSION;
@@ -84,11 +85,13 @@ impl Isolation {
     fn read(lab: &Lab<'_>, groups: &[(&str, &[String])]) -> Result<Isolation> {
         let vms: BTreeSet<&String> = groups.iter().flat_map(|(_, vms)| *vms).collect();
         let vms: Vec<String> = vms.into_iter().cloned().collect();
-        let repetitions: BTreeSet<u32> = lab.results.runs.iter().map(|run| run.repetition).collect();
+        // Of a lab that was stopped the last repetition may lack VMs alone, and has no groups then.
+        let of_groups = lab.results.runs.iter().filter(|run| run.vms.len() > 1);
+        let repetitions: BTreeSet<u32> = of_groups.map(|run| run.repetition).collect();
         let progress = Progress::jobs("reading", repetitions.len() as u64);
         let done = progress.counter(0);
         let read = |repetition: u32| {
-            let alone = lab.measured(&vms, repetition, |vm| format!("alone-{vm}"))?;
+            let alone = lab.measured(&vms, repetition, alone)?;
             done.fetch_add(1, Ordering::Relaxed);
             Ok((repetition, alone))
         };

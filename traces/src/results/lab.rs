@@ -31,10 +31,9 @@ pub struct LabResults {
 }
 
 impl LabResults {
-    /// How many runs of the plan are missing, if some are.
-    pub fn missing(&self) -> Option<String> {
-        let (made, planned) = (self.runs.len(), self.planned_runs as usize);
-        (made < planned).then(|| format!("{made} of the {planned} runs of the plan have been made"))
+    /// The number of runs of the plan that have not been made.
+    pub fn missing_runs(&self) -> usize {
+        (self.planned_runs as usize).saturating_sub(self.runs.len())
     }
 }
 

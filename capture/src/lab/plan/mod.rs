@@ -271,8 +271,13 @@ impl Plan {
     }
 
     fn name_of(&self, members: &[usize]) -> String {
-        let names: Vec<&str> = members.iter().map(|&vm| self.vms[vm].name.as_str()).collect();
-        format!("{}-{}", if members.len() == 1 { "alone" } else { "together" }, names.join("-"))
+        match members {
+            [vm] => alone(&self.vms[*vm].name),
+            _ => {
+                let names: Vec<&str> = members.iter().map(|&vm| self.vms[vm].name.as_str()).collect();
+                format!("together-{}", names.join("-"))
+            }
+        }
     }
 
     fn check(&self) -> Result<(), String> {
@@ -352,6 +357,11 @@ impl Plan {
         }
         Ok(())
     }
+}
+
+/// The name of the group in which a VM runs alone.
+pub fn alone(vm: &str) -> String {
+    format!("alone-{vm}")
 }
 
 fn refused(path: &Path, line: Option<usize>, problem: String) -> DescriptionError {

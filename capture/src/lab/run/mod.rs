@@ -3,10 +3,11 @@
 
 mod runner;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
+use serde::Serialize;
 use traces::results::lab::LabResults;
 use traces::whole_file::write_whole;
 
@@ -51,7 +52,7 @@ pub trait LabProgress {
     fn begins(&mut self, what: &str, step: usize, steps: usize, left: Duration);
 }
 
-/// Makes every run of the plan. Stores the results after each, so that those of a lab that ends early can be read.
+/// Makes every run of the plan. Stores the results before each run, so that those of a lab that ends early can be read.
 ///
 /// # Errors
 /// The first run that fails, or `stop`, ends the lab. Complete runs are kept.
@@ -59,7 +60,8 @@ pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<
     let plan = &lab.plan;
     std::fs::create_dir_all(&lab.folder).map_err(LabError::io(&lab.folder))?;
     keep_plan(lab)?;
-    keep_jobs(lab)?;
+    let jobs = keep_jobs(lab)?;
+    let path = lab.folder.join(RESULTS_FILE);
     let scratch = Scratch::new().map_err(LabError::io(&std::env::temp_dir()))?;
     let groups = plan.groups();
     let (disks, all_runs) = (plan.vms.len(), groups.len() * plan.repetitions as usize);
@@ -68,7 +70,7 @@ pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<
         DISK_ESTIMATE * disks as u32 + (RUN_OVERHEAD_ESTIMATE + Duration::from_secs(plan.seconds.into())) * runs as u32
     };
     let accelerator = lab.image.accelerator(plan.guest.accelerator, scratch.path())?;
-    let runner = LabRunner { lab, accelerator, sockets: scratch.path(), stop };
+    let runner = LabRunner { lab, jobs, accelerator, sockets: scratch.path(), stop };
     for vm in 0..disks {
         watch.begins(
             &format!("preparing the disk of {}", plan.vms[vm].name),
@@ -78,6 +80,7 @@ pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<
         );
         runner.prepare(vm)?;
     }
+    let results = |runs| summarise(plan, &lab.image.version, accelerator, runs);
     let mut runs = Vec::new();
     for repetition in 1..=plan.repetitions {
         for group in &groups {
@@ -87,25 +90,26 @@ pub fn run(lab: &Lab, watch: &mut dyn LabProgress, stop: &AtomicBool) -> Result<
             }
             let what = format!("{}, repetition {repetition} of {}", group.name, plan.repetitions);
             watch.begins(&what, 1 + disks + runs.len(), steps, left(0, all_runs - runs.len()));
+            store(&path, &results(runs.clone()))?;
             runs.push(runner.run(group, repetition)?);
-            keep_results(lab, &summarise(plan, &lab.image.version, accelerator, runs.clone()))?;
         }
     }
-    let results = summarise(plan, &lab.image.version, accelerator, runs);
-    keep_results(lab, &results)?;
+    let results = results(runs);
+    store(&path, &results)?;
     Ok(results)
 }
 
-/// Stores the results of the runs until now.
-fn keep_results(lab: &Lab, results: &LabResults) -> Result<(), LabError> {
-    let path = lab.folder.join(RESULTS_FILE);
-    let mut json = serde_json::to_string_pretty(results).map_err(|error| LabError::io(&path)(error.into()))?;
+/// Stores results as JSON.
+fn store(path: &Path, results: &impl Serialize) -> Result<(), LabError> {
+    let mut json = serde_json::to_string_pretty(results).map_err(|error| LabError::io(path)(error.into()))?;
     json.push('\n');
-    Ok(write_whole(&path, json.as_bytes())?)
+    Ok(write_whole(path, json.as_bytes())?)
 }
 
-/// Copies the VMs' jobs beside the results. A job that has changed since the first run would mix two workloads.
-fn keep_jobs(lab: &Lab) -> Result<(), LabError> {
+/// Copies the VMs' jobs beside the results, and returns them. A job that has changed since the first run would mix two
+/// workloads.
+fn keep_jobs(lab: &Lab) -> Result<Vec<String>, LabError> {
+    let mut jobs = Vec::new();
     let folder = lab.folder.join(JOBS_FOLDER);
     std::fs::create_dir_all(&folder).map_err(LabError::io(&folder))?;
     for (vm, planned) in lab.plan.vms.iter().enumerate() {
@@ -118,8 +122,9 @@ fn keep_jobs(lab: &Lab) -> Result<(), LabError> {
             let problem = format!("{} is not this job of {}: name another folder", kept.display(), planned.name);
             return Err(LabError::Host(problem));
         }
+        jobs.push(job);
     }
-    Ok(())
+    Ok(jobs)
 }
 
 /// Saves the plan with its results. Existing results must be of the same plan, except for the number of repetitions.

@@ -8,7 +8,6 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use traces::results::lab::LabRun;
-use traces::whole_file::write_whole;
 
 use super::super::carrier::GuestJob;
 use super::super::plan::{Accelerator, LabGroup, PlannedVm, Transport, uuid};
@@ -18,7 +17,7 @@ use super::super::results::measure;
 use super::super::storage::{ServedStorage, fast_disk};
 use super::super::vm::{RunningVm, VmStart};
 use super::super::{LabError, filebench};
-use super::Lab;
+use super::{Lab, store};
 
 /// The file of a run's figures in its folder; written last.
 pub(super) const FIGURES_FILE: &str = "run.json";
@@ -39,6 +38,8 @@ pub(super) const COPY_CHUNK_BYTES: usize = 1 << 20;
 /// The state that all runs share.
 pub(super) struct LabRunner<'a> {
     pub(super) lab: &'a Lab,
+    /// The job of each VM.
+    pub(super) jobs: Vec<String>,
     pub(super) accelerator: Accelerator,
     pub(super) sockets: &'a Path,
     pub(super) stop: &'a AtomicBool,
@@ -58,8 +59,7 @@ impl LabRunner<'_> {
         File::create(&unfinished)
             .and_then(|file| file.set_len(plan.vms[vm].size))
             .map_err(LabError::io(&unfinished))?;
-        let job = self.job(vm)?;
-        let start = self.vm_start(vm, "prepare", fast_disk(&unfinished)?, &job, &folder)?;
+        let start = self.vm_start(vm, "prepare", fast_disk(&unfinished)?, &folder)?;
         let mut running = RunningVm::start(start)?;
         running.expect("done", BOOT_TIMEOUT + PREPARE_TIMEOUT, self.stop)?;
         running.finish()?;
@@ -77,8 +77,8 @@ impl LabRunner<'_> {
         let mut running = Vec::new();
         for &member in &group.members {
             let vm = &plan.vms[member];
-            let (job, place) = (self.job(member)?, folder.join(&vm.name));
-            let start = self.vm_start(member, "run", storage.disk(vm)?, &job, &place)?;
+            let place = folder.join(&vm.name);
+            let start = self.vm_start(member, "run", storage.disk(vm)?, &place)?;
             running.push(RunningVm::start(start)?);
         }
         // FileBench lays out its files before it is ready.
@@ -107,8 +107,7 @@ impl LabRunner<'_> {
         let begun = i64::try_from(begun.as_nanos()).unwrap_or(i64::MAX);
         let figures = measure(plan, group, repetition, &folder, begun)?;
         let path = folder.join(FIGURES_FILE);
-        let text = serde_json::to_string_pretty(&figures).map_err(|error| LabError::io(&path)(error.into()))?;
-        write_whole(&path, text.as_bytes())?;
+        store(&path, &figures)?;
         Ok(figures)
     }
 
@@ -164,7 +163,6 @@ impl LabRunner<'_> {
         vm: usize,
         stage: &str,
         disk: GuestDisk,
-        text: &'b str,
         folder: &'b Path,
     ) -> Result<VmStart<'b>, LabError> {
         let (plan, name) = (&self.lab.plan, &self.lab.plan.vms[vm].name);
@@ -185,12 +183,8 @@ impl LabRunner<'_> {
         ];
         let (image, accelerator, memory) = (&self.lab.image, self.accelerator, plan.guest.memory);
         let recorder = (plan.guest.tracefs && stage == "run").then_some(self.lab.iocast.as_path());
-        let job = GuestJob { text, settings, recorder, carried };
+        let job = GuestJob { text: &self.jobs[vm], settings, recorder, carried };
         Ok(VmStart { image, accelerator, memory, name, disk, job, folder })
-    }
-
-    pub(super) fn job(&self, vm: usize) -> Result<String, LabError> {
-        self.lab.plan.job(vm, &self.lab.plan_folder).map_err(LabError::Host)
     }
 
     fn prepared_disk(&self, vm: usize) -> PathBuf {

@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, ensure};
+use capture::lab::alone;
 use rayon::prelude::*;
 use traces::results::cross::{CrossCase, CrossLeftOut};
 use traces::{Nanos, Record, SECTOR_BYTES, Sectors, Timestamp};
@@ -65,7 +66,7 @@ impl AloneLab<'_> {
 
     /// The group in which a VM is alone.
     fn alone(&self, vm: usize) -> String {
-        format!("alone-{}", self.lab.plan.vms[vm].name)
+        alone(&self.lab.plan.vms[vm].name)
     }
 
     /// The capture of a VM alone.

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
-use capture::lab::{Plan, PlannedVm, RESULTS_FILE};
+use capture::lab::{Plan, PlannedVm, RESULTS_FILE, alone};
 use serde::Deserialize;
 use traces::results::lab::LabResults;
 
@@ -58,14 +58,7 @@ impl GuestFolder {
         );
         let labs = schedulers.iter().map(|name| results(&path.join(name))).collect::<Result<Vec<_>>>()?;
         let captures = results(&path.join(CAPTURE_FOLDER))?;
-        // A lab stores its results after each run, so the last repetition may lack some VMs.
-        let complete = |lab: &LabResults| {
-            let runs_of = |vm: &PlannedVm| {
-                let alone = format!("alone-{}", vm.name);
-                lab.runs.iter().filter(|run| run.group == alone).count()
-            };
-            captured.vms.iter().map(runs_of).min().unwrap_or(0) as u32
-        };
+        let complete = |lab: &LabResults| complete_repetitions(&captured, lab);
         let repetitions = labs.iter().map(complete).min().unwrap_or(0);
         ensure!(
             repetitions > 0 && complete(&captures) > 0,
@@ -85,7 +78,7 @@ impl GuestFolder {
     /// The trace of a VM in a run.
     pub fn run(&self, vm: usize, lab: &str, repetition: u32) -> PathBuf {
         let name = &self.plan.vms[vm].name;
-        self.path.join(lab).join(format!("runs/alone-{name}/{repetition}/{name}.parquet"))
+        self.path.join(lab).join(format!("runs/{}/{repetition}/{name}.parquet", alone(name)))
     }
 
     /// The runs in which the served drive was late.
@@ -95,7 +88,7 @@ impl GuestFolder {
     pub fn late_runs(&self) -> Result<Vec<String>> {
         let mut late = Vec::new();
         for vm in &self.plan.vms {
-            let of = |lab: &str, repetition: u32| format!("{lab}/runs/alone-{}/{repetition}", vm.name);
+            let of = |lab: &str, repetition: u32| format!("{lab}/runs/{}/{repetition}", alone(&vm.name));
             let measured = self.schedulers.iter().flat_map(|lab| (1..=self.repetitions).map(move |run| of(lab, run)));
             for run in [of(CAPTURE_FOLDER, 1)].into_iter().chain(measured) {
                 if is_late(&self.path.join(&run))? {
@@ -140,10 +133,49 @@ fn is_late(folder: &Path) -> Result<bool> {
     Ok(served.lateness.percentiles_ns.get("p99").is_some_and(|&p99| p99 > LATE_NS))
 }
 
+/// How often every VM of a plan has run alone. A lab stores its results after each run, so the last repetition may lack
+/// some.
+fn complete_repetitions(plan: &Plan, lab: &LabResults) -> u32 {
+    let runs_of = |vm: &PlannedVm| lab.runs.iter().filter(|run| run.group == alone(&vm.name)).count();
+    plan.vms.iter().map(runs_of).min().unwrap_or(0) as u32
+}
+
 /// The results of one lab.
 fn results(folder: &Path) -> Result<LabResults> {
     let path = folder.join(RESULTS_FILE);
     let text = traces::read_text(&path)
         .with_context(|| format!("{}: cannot be read; complete the runs with PLAN.toml --resume", path.display()))?;
     serde_json::from_str(&text).with_context(|| format!("{}: is no result of a lab", path.display()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn repetition_counts_when_every_vm_has_run_in_it() {
+        let vm =
+            |name: &str| format!("[[vm]]\nname = \"{name}\"\nworkload = \"web\"\ndisk = \"virtio\"\nsize = \"64m\"\n");
+        let plan = format!("seconds = 1\n[lun]\ndrive = \"x\"\nsize = \"1g\"\n{}{}", vm("a"), vm("b"));
+        let plan: Plan = toml::from_str(&plan).unwrap();
+        let run = |group: &str, repetition| {
+            format!(
+                r#"{{"group": "{group}", "repetition": {repetition}, "folder": "", "begun_unix_ns": 0, "vms": []}}"#
+            )
+        };
+        let lab = |runs: &[String]| -> LabResults {
+            let runs = runs.join(",");
+            serde_json::from_str(&format!(
+                r#"{{"schema_version": 1, "program": "", "drive": "", "kernel": "", "accelerator": "",
+                    "measured_seconds": 1, "runs": [{runs}], "summary": []}}"#
+            ))
+            .unwrap()
+        };
+        let mut runs = vec![run("alone-a", 1)];
+        assert_eq!(complete_repetitions(&plan, &lab(&runs)), 0);
+        runs.extend([run("alone-b", 1), run("together-a-b", 1), run("alone-a", 2)]);
+        assert_eq!(complete_repetitions(&plan, &lab(&runs)), 1);
+        runs.push(run("alone-b", 2));
+        assert_eq!(complete_repetitions(&plan, &lab(&runs)), 2);
+    }
 }
