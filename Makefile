@@ -100,7 +100,7 @@ browser:
 	@command -v chromium >/dev/null || { echo "installing chromium with apt-get"; \
 	  $(SUDO) apt-get update -qq && $(SUDO) apt-get install -y -qq --no-install-recommends chromium; }
 
-# A report under the rules of axe-core, which npm fetches.
+# Reports under the rules of axe-core, which npm fetches.
 accessibility: browser
 	mkdir -p target/axe && cd target/axe && npm pack --silent axe-core@4 && tar -xzf axe-core-*.tgz package/axe.min.js
 	IOCAST_AXE=$(CURDIR)/target/axe/package/axe.min.js $(TEST) --test axe -- --nocapture
