@@ -16,23 +16,20 @@ axe.run().then((result) => {
 });
 "#;
 
-/// Opens a page, narrow and wide. No fault may be serious.
+/// Opens a page, narrow and wide. There may be no fault, not even a minor one.
 fn check(folder: &Path, what: &str, page: &str) {
     let axe = std::env::var("IOCAST_AXE").expect("IOCAST_AXE names axe.min.js; `make accessibility` sets it");
     let axe = std::fs::read_to_string(axe).unwrap();
     for width in [390, 1440] {
         let (found, _) = opened(folder, page, width, &[&axe, RUN]);
         let faults = found["faults"].as_array().unwrap();
-        let serious: Vec<_> =
-            faults.iter().filter(|fault| ["serious", "critical"].contains(&fault[0].as_str().unwrap())).collect();
-        assert!(serious.is_empty(), "{what}: {serious:#?}");
+        assert!(faults.is_empty(), "{what}, {width}: {faults:#?}");
         assert!(found["passed"].as_u64().unwrap() > 10, "{what}: {found}");
-        println!("{what}, {width}: {found}");
     }
 }
 
 #[test]
-fn no_report_has_a_serious_fault_of_accessibility() {
+fn no_report_has_a_fault_of_accessibility() {
     let folder = tempfile::tempdir().unwrap();
     check(folder.path(), "compare", &report(folder.path()));
     let path = folder.path().join("page.html").to_str().unwrap().to_owned();
