@@ -47,6 +47,10 @@ fn drives_are_recorded_one_after_another_with_the_same_disks() {
         "{said}"
     );
     assert!(!results.join("disk").exists());
+    let output = record(&results, &folder.path().join("nowhere"), &["disk"]);
+    let said = String::from_utf8(output.stderr).unwrap();
+    assert!(output.status.code() == Some(1) && said.contains("nowhere is not installed; IOCAST names"), "{said}");
+    assert!(!results.join("disk").exists());
 }
 
 #[test]

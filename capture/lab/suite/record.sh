@@ -8,7 +8,9 @@
 set -euo pipefail
 suite=$(dirname "$(realpath "$0")")
 iocast=${IOCAST:-iocast}
-folder=${1:?"usage: record.sh FOLDER [DRIVE...]"}
+[ $# -gt 0 ] || { echo "usage: record.sh FOLDER [DRIVE...]" >&2; exit 2; }
+command -v "$iocast" >/dev/null || { echo "record.sh: $iocast is not installed; IOCAST names the program" >&2; exit 1; }
+folder=$1
 shift
 [ $# -gt 0 ] || set -- disk array slow ssd
 for drive in "$@"; do
