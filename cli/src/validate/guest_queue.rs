@@ -7,10 +7,11 @@ use anyhow::{Context, Result};
 use clap::ValueEnum;
 use predictors::IsolatedTraceBuilder;
 use predictors::twin::InferredReplay;
+use replay::sources::closed::{BUFFERED_MAX, JournalRoles};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::stack::StackSpec;
 use replay::{Engine, Host, Observer, Served};
-use traces::{InMemoryTrace, Layer, Nanos, Record, Request, RequestId, Sectors, StreamId, Timestamp, TraceMeta};
+use traces::{InMemoryTrace, Layer, Nanos, Record, Request, RequestId, Sectors, StreamId, Timestamp, TraceMeta, VmId};
 
 use super::guest_requests::{AtDevice, Done};
 
@@ -186,12 +187,15 @@ pub fn replay<H: Host>(records: &[Record], path: &Path, by: ReplayedBy, target: 
     Ok(Replayed { done, served, used_up })
 }
 
-/// By stream, the number of requests of each stream that was active to the end of the capture.
+/// By stream, the number of requests of each stream that was active to the end of the capture. Journals never use up
+/// theirs: they repeat commits.
 fn left(records: &[Record]) -> BTreeMap<StreamId, u64> {
+    let first = records.iter().take(BUFFERED_MAX).map(|record| (record.request, record.observed.completed));
+    let roles = JournalRoles::of(&first.collect::<Vec<_>>());
     let span = records.last().map_or(0, |last| last.request.arrival.as_ns());
     let late = Timestamp::from_ns(span - span / LAST_PART);
     let mut left: BTreeMap<StreamId, (u64, bool)> = BTreeMap::new();
-    for Record { request, .. } in records {
+    for Record { request, .. } in records.iter().filter(|record| !roles.is_journal(VmId(0), record.request.stream)) {
         let (requests, is_late) = left.entry(request.stream).or_default();
         *requests += 1;
         *is_late = request.arrival >= late;

@@ -114,6 +114,13 @@ impl ReplaySource for Closed {
                  requests away from the others in the trace"
             ));
         }
+        let (recorded, made) = self.commits();
+        if made != recorded {
+            notes.push(format!(
+                "the journals committed {made} times, and {recorded} times in the trace: on this drive more or fewer \
+                 processes share a commit"
+            ));
+        }
         // A few are always outstanding when a capture ends.
         if incomplete * 100 > requests {
             notes.push(format!(

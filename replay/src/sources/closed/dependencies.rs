@@ -21,7 +21,9 @@
 //!    lets one of them continue. In a stream of depth d, arrival number n then depends on completion number n - d, and
 //!    not on the latest one. It does so where think times counted from that completion are twice as steady
 //!    ([`Steadiness`]). Processes with widely spread think times cannot be detected in this way.
-//! 5. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
+//! 5. A process that waits for a commit of the journal (`closed/journal_roles.rs`) sends one think time after the end
+//!    of that commit, and wants it when all that it sent before has completed (`closed/commits.rs`).
+//! 6. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
 //!    far: what it would do beyond that is unknown. So a congested drive slows down write-back, too.
 //!
 //! `predictors/src/twin/workload/dependencies` infers from a whole trace and across streams. There an arrival depends
@@ -31,6 +33,8 @@ use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
 use traces::{Nanos, Timestamp};
+
+use super::commits::Wait;
 
 /// The index of requests that are waited for.
 pub(super) const WAITED_FOR: usize = 0;
@@ -59,6 +63,8 @@ pub(super) enum Since {
     Arrival,
     /// The last of the completions that were waited for.
     Completion,
+    /// The end of the commit that serves the stream; in the trace it was the one of this number.
+    Commit(u64),
 }
 
 /// The dependency of an arrival: it comes `span` after `since`, and not before `completed` requests have completed.
@@ -134,8 +140,14 @@ pub(super) struct Recorded {
 }
 
 impl Recorded {
-    /// Infers the dependency of the next arrival of the stream.
-    pub(super) fn infer(&mut self, arrival: Timestamp, completed: Option<Timestamp>, kind: usize) -> Dependency {
+    /// Infers the dependency of the next arrival of the stream, which waited for a commit if `wait` names one.
+    pub(super) fn infer(
+        &mut self,
+        arrival: Timestamp,
+        completed: Option<Timestamp>,
+        kind: usize,
+        wait: Option<Wait>,
+    ) -> Dependency {
         let latest = self.pass(arrival);
         let others = !self.kinds[WAITED_FOR].outstanding.is_empty();
         let done = self.kinds[WAITED_FOR].completed();
@@ -155,11 +167,12 @@ impl Recorded {
         }
         let by_turns = kind == WAITED_FOR && self.goes_by_turns();
         let by_chance = others && self.lag > CHANCE_ABOVE;
-        let (since, span, waited_for) = match (turn, latest) {
-            (Some(turn), _) if by_turns && bound > self.asked[WAITED_FOR] => {
+        let (since, span, waited_for) = match (turn, latest, wait) {
+            (_, _, Some(Wait { commit, end })) => (Since::Commit(commit), arrival.since(end), done),
+            (Some(turn), ..) if by_turns && bound > self.asked[WAITED_FOR] => {
                 (Since::Completion, arrival.saturating_since(turn), bound)
             }
-            (_, Some(_)) if !by_turns && !by_chance => (Since::Completion, since_latest, done),
+            (_, Some(_), _) if !by_turns && !by_chance => (Since::Completion, since_latest, done),
             _ => (Since::Arrival, arrival.since(before), 0),
         };
         self.ask(WAITED_FOR, waited_for);

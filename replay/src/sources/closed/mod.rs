@@ -3,7 +3,9 @@
 //!
 //! These completions are inferred from the times of the stream alone (`closed/dependencies.rs`): synchronous requests
 //! are waited for, others are not. Requests of one batch keep their recorded distances. A stream never has more
-//! requests outstanding than in the trace. Left out: dependencies between streams.
+//! requests outstanding than in the trace. Of the dependencies between streams one is known: processes that wait for
+//! commits of a journal (`closed/journal_roles.rs`), which commits as often as they need (`closed/commits.rs`). Which
+//! streams these are is learned from the records that are read ahead before the start.
 //!
 //! On another drive some streams advance faster than others, so the next record of a stream may lie far ahead in the
 //! trace. Up to [`BUFFERED_MAX`] records are read ahead. A stream whose next record lies beyond them waits until the
@@ -14,11 +16,15 @@ use std::collections::{BTreeMap, BinaryHeap, VecDeque};
 
 use traces::{Operation, Request, RequestId, StreamId, Timestamp, VmId};
 
+use self::commits::Journal;
 use self::dependencies::{Dependency, Recorded, Since, UNAWAITED, WAITED_FOR};
+pub use self::journal_roles::JournalRoles;
 use crate::source::{Next, ReplayError, Source};
 use crate::sources::MergedTraces;
 
+mod commits;
 mod dependencies;
+mod journal_roles;
 
 /// The number of records that are read ahead; about 5 MB.
 pub const BUFFERED_MAX: usize = 65_536;
@@ -56,8 +62,48 @@ impl Completions {
     }
 }
 
+/// What a stream has of the commit that its next request waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum CommitWait {
+    #[default]
+    Idle,
+    /// It waits.
+    Wants,
+    /// The commit ended then.
+    Served(Timestamp),
+}
+
+/// When the next request of a stream arrives.
+enum Due {
+    At(Timestamp),
+    /// After a commit, which the stream wants from this time on; in the trace it was the one of this number.
+    Commit(Timestamp, u64),
+}
+
+/// Who sent a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Sender {
+    Stream(u32),
+    /// The commits of a journal. What the same process writes back is a stream.
+    Journal(u32),
+}
+
+/// The commits of a journal, with its VM.
+#[derive(Debug)]
+struct JournalOf {
+    vm: VmId,
+    commits: Journal,
+    /// Which of the arrivals in [`Closed::due`] is its next one. Others are out of date.
+    scheduled: Option<(Timestamp, u64)>,
+}
+
 #[derive(Debug, Default)]
 struct Stream {
+    /// The journal whose commits it makes.
+    commits: Option<u32>,
+    /// The journal that it waits for, and its number among those that do.
+    awaits: Option<(u32, u32)>,
+    commit_wait: CommitWait,
     recorded: Recorded,
     queue: VecDeque<Waiting>,
     completions: [Completions; 2],
@@ -68,7 +114,7 @@ struct Stream {
 
 impl Stream {
     /// When the next request arrives, if that is known.
-    fn due(&mut self) -> Option<Timestamp> {
+    fn due(&mut self) -> Option<Due> {
         let Dependency { since, span, completed } = self.queue.front()?.dependency;
         let waited_for = self.completions[WAITED_FOR].reached(completed[WAITED_FOR])?;
         let unawaited = self.completions[UNAWAITED].reached(completed[UNAWAITED])?;
@@ -76,8 +122,13 @@ impl Stream {
             Since::Start => Timestamp::ZERO,
             Since::Arrival => self.replayed_arrival,
             Since::Completion => waited_for,
+            Since::Commit(number) => match self.commit_wait {
+                CommitWait::Idle => return Some(Due::Commit(waited_for.max(self.replayed_arrival), number)),
+                CommitWait::Wants => return None,
+                CommitWait::Served(end) => end,
+            },
         };
-        Some((begin + span).max(self.replayed_arrival).max(waited_for).max(unawaited))
+        Some(Due::At((begin + span).max(self.replayed_arrival).max(waited_for).max(unawaited)))
     }
 }
 
@@ -101,11 +152,17 @@ pub struct Closed {
     traces: MergedTraces,
     streams: Vec<Stream>,
     index: BTreeMap<(VmId, StreamId), u32>,
-    /// Streams whose next arrival is known: by its time, then in the order in which it became known.
-    due: BinaryHeap<Reverse<(Timestamp, u64, u32)>>,
+    journals: Vec<JournalOf>,
+    journal_index: BTreeMap<(VmId, StreamId), u32>,
+    /// Which streams are journals and which wait for them.
+    roles: JournalRoles,
+    /// Whether the roles have been learned from the first records.
+    has_learned: bool,
+    /// Senders whose next arrival is known: by its time, then in the order in which it became known.
+    due: BinaryHeap<Reverse<(Timestamp, u64, Sender)>>,
     sequence: u64,
-    /// The stream and the kind of each outstanding request, by id.
-    outstanding: Vec<(u32, Option<u8>)>,
+    /// The sender and, of a stream, the kind of each outstanding request, by id.
+    outstanding: Vec<(Sender, Option<u8>)>,
     /// Per VM: used to refuse traces without completions and to interpret missing flags.
     seen: Vec<Seen>,
     buffered: usize,
@@ -122,6 +179,10 @@ impl Closed {
             traces,
             streams: Vec::new(),
             index: BTreeMap::new(),
+            journals: Vec::new(),
+            journal_index: BTreeMap::new(),
+            roles: JournalRoles::default(),
+            has_learned: false,
             due: BinaryHeap::new(),
             sequence: 0,
             outstanding: Vec::new(),
@@ -153,20 +214,52 @@ impl Closed {
         (requests - sum(|vm| vm.completions), requests)
     }
 
+    /// The number of commits of journals that were recorded, and of those that the replay made in their place.
+    pub fn commits(&self) -> (u64, u64) {
+        let counts = self.journals.iter().map(|journal| journal.commits.counts());
+        counts.fold((0, 0), |sum, (recorded, made)| (sum.0 + recorded, sum.1 + made))
+    }
+
+    /// Learns from the first records which streams are journals, before any request arrives.
+    fn learn_roles(&mut self) -> Result<(), ReplayError> {
+        let mut first = Vec::new();
+        while !self.exhausted && first.len() < self.buffered_max {
+            match self.traces.take()? {
+                Some(record) => first.push((record.request, record.observed.completed)),
+                None => self.exhausted = true,
+            }
+        }
+        self.roles = JournalRoles::of(&first);
+        self.has_learned = true;
+        first.into_iter().for_each(|(request, completed)| self.read(request, completed));
+        Ok(())
+    }
+
     fn read_ahead(&mut self) -> Result<(), ReplayError> {
-        if self.exhausted || self.buffered == self.buffered_max {
+        if self.exhausted || self.buffered >= self.buffered_max {
             return Ok(());
         }
+        if !self.has_learned {
+            self.learn_roles()?;
+        }
         while !self.exhausted && self.buffered < self.buffered_max {
-            let Some(record) = self.traces.take()? else {
-                self.exhausted = true;
-                break;
-            };
-            self.read(record.request, record.observed.completed);
-            while let Some(vm) = self.traces.ended_vm() {
-                if let Some(seen) = self.seen.get_mut(usize::from(vm.0)) {
-                    seen.is_read = true;
-                }
+            match self.traces.take()? {
+                Some(record) => self.read(record.request, record.observed.completed),
+                None => self.exhausted = true,
+            }
+        }
+        if self.exhausted {
+            self.journals.iter_mut().for_each(|journal| journal.commits.read_end());
+            (0..self.journals.len() as u32).for_each(|journal| self.schedule_journal(journal));
+        }
+        self.check_read()
+    }
+
+    /// Notes which VMs have no further records, and refuses traces without completions.
+    fn check_read(&mut self) -> Result<(), ReplayError> {
+        while let Some(vm) = self.traces.ended_vm() {
+            if let Some(seen) = self.seen.get_mut(usize::from(vm.0)) {
+                seen.is_read = true;
             }
         }
         for (vm, &Seen { requests, completions, .. }) in self.seen.iter().enumerate() {
@@ -191,16 +284,48 @@ impl Closed {
         seen.flags |= !request.flags.is_empty();
         let is_waited_for = request.is_sync() || request.operation == Operation::Flush || !seen.flags;
         let kind = if is_waited_for { WAITED_FOR } else { UNAWAITED };
-        let number = self.streams.len() as u32;
-        let number = *self.index.entry((request.vm, request.stream)).or_insert(number);
-        if number as usize == self.streams.len() {
-            self.streams.push(Stream::default());
-        }
-        let stream = &mut self.streams[number as usize];
-        let dependency = stream.recorded.infer(request.arrival, completed, kind);
-        stream.queue.push_back(Waiting { request, dependency, kind: completed.map(|_| kind as u8) });
+        let number = self.stream(request.vm, request.stream);
         self.buffered += 1;
+        let stream = &mut self.streams[number as usize];
+        if let Some(journal) = stream.commits.filter(|_| request.operation == Operation::Write && request.is_sync()) {
+            self.journals[journal as usize].commits.read(request, completed);
+            self.schedule_journal(journal);
+            return;
+        }
+        let awaits = stream.awaits.filter(|_| request.is_sync());
+        let wait = awaits.and_then(|(journal, waiter)| {
+            let writes = request.operation == Operation::Write;
+            self.journals[journal as usize].commits.read_waiter(waiter, &request, completed, writes)
+        });
+        let dependency = stream.recorded.infer(request.arrival, completed, kind, wait);
+        stream.queue.push_back(Waiting { request, dependency, kind: completed.map(|_| kind as u8) });
         self.schedule(number);
+    }
+
+    /// The number of a stream, with its part in a journal if it is new.
+    fn stream(&mut self, vm: VmId, stream: StreamId) -> u32 {
+        if let Some(&number) = self.index.get(&(vm, stream)) {
+            return number;
+        }
+        let number = self.streams.len() as u32;
+        self.index.insert((vm, stream), number);
+        let commits = self.roles.is_journal(vm, stream).then(|| self.journal(vm, stream));
+        let awaits = self.roles.awaited(vm, stream).map(|awaited| {
+            let journal = self.journal(vm, awaited);
+            (journal, self.journals[journal as usize].commits.add_waiter())
+        });
+        self.streams.push(Stream { commits, awaits, ..Stream::default() });
+        number
+    }
+
+    /// The number of a journal.
+    fn journal(&mut self, vm: VmId, stream: StreamId) -> u32 {
+        let number = self.journals.len() as u32;
+        let number = *self.journal_index.entry((vm, stream)).or_insert(number);
+        if number as usize == self.journals.len() {
+            self.journals.push(JournalOf { vm, commits: Journal::default(), scheduled: None });
+        }
+        number
     }
 
     /// Schedules the next request of the stream, if all its dependencies have completed.
@@ -209,17 +334,88 @@ impl Closed {
         if stream.scheduled {
             return;
         }
-        if let Some(due) = stream.due() {
-            stream.scheduled = true;
-            self.sequence += 1;
-            self.due.push(Reverse((due, self.sequence, number)));
+        match stream.due() {
+            Some(Due::At(due)) => {
+                stream.scheduled = true;
+                self.sequence += 1;
+                self.due.push(Reverse((due, self.sequence, Sender::Stream(number))));
+            }
+            Some(Due::Commit(since, commit)) => {
+                stream.commit_wait = CommitWait::Wants;
+                let (journal, _) = stream.awaits.expect("only a stream that waits depends on a commit");
+                self.journals[journal as usize].commits.want(number, since, commit);
+                self.schedule_journal(journal);
+            }
+            None => {}
         }
+    }
+
+    /// Schedules the next request of a journal, if it is known when that comes.
+    fn schedule_journal(&mut self, number: u32) {
+        let JournalOf { commits, scheduled, .. } = &mut self.journals[number as usize];
+        let due = commits.due();
+        if due == scheduled.map(|(at, _)| at) {
+            return;
+        }
+        *scheduled = due.map(|at| {
+            self.sequence += 1;
+            self.due.push(Reverse((at, self.sequence, Sender::Journal(number))));
+            (at, self.sequence)
+        });
+    }
+
+    /// Removes arrivals of journals that are out of date from the head of [`Closed::due`].
+    fn drop_outdated(&mut self) {
+        while let Some(&Reverse((at, sequence, Sender::Journal(number)))) = self.due.peek()
+            && self.journals[number as usize].scheduled != Some((at, sequence))
+        {
+            self.due.pop();
+        }
+    }
+
+    /// Takes the request of a journal that is due.
+    fn take_commit(&mut self, now: Timestamp, number: u32) -> Request {
+        let JournalOf { vm, commits, scheduled } = &mut self.journals[number as usize];
+        *scheduled = None;
+        let held = commits.held();
+        let request = commits.take(now);
+        // A repeated commit adds requests, and those that are left out leave.
+        let seen = &mut self.seen[usize::from(vm.0)];
+        self.buffered = self.buffered + commits.held() - held;
+        seen.buffered = seen.buffered + commits.held() as u64 - held as u64;
+        self.schedule_journal(number);
+        request
+    }
+
+    /// A request of a journal has completed.
+    fn commit_completed(&mut self, now: Timestamp, number: u32) {
+        if self.journals[number as usize].commits.completed(now) {
+            while let Some(stream) = self.journals[number as usize].commits.next_served() {
+                self.streams[stream as usize].commit_wait = CommitWait::Served(now);
+                self.schedule(stream);
+            }
+        }
+        self.schedule_journal(number);
+    }
+
+    /// Takes the next request of a stream, which is due.
+    fn take_of_stream(&mut self, now: Timestamp, number: u32) -> (Request, Option<u8>) {
+        let stream = &mut self.streams[number as usize];
+        let mut head = stream.queue.pop_front().expect("a stream that is due has a request");
+        stream.replayed_arrival = now;
+        stream.scheduled = false;
+        stream.commit_wait = CommitWait::Idle;
+        self.buffered -= 1;
+        self.seen[usize::from(head.request.vm.0)].buffered -= 1;
+        head.request.arrival = now;
+        (head.request, head.kind)
     }
 }
 
 impl Source for Closed {
     fn next(&mut self) -> Result<Next, ReplayError> {
         self.read_ahead()?;
+        self.drop_outdated();
         Ok(match self.due.peek() {
             Some(&Reverse((due, _, _))) => Next::At(due.max(self.now)),
             None if self.exhausted && self.buffered == 0 => Next::Exhausted,
@@ -229,29 +425,31 @@ impl Source for Closed {
 
     fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
         self.now = now;
-        let Reverse((due, _, number)) = self.due.pop().expect("the engine takes what was announced");
+        let Reverse((due, _, sender)) = self.due.pop().expect("the engine takes what was announced");
         self.late += u64::from(due < now);
-        let stream = &mut self.streams[number as usize];
-        let mut head = stream.queue.pop_front().expect("a stream that is due has a request");
-        stream.replayed_arrival = now;
-        stream.scheduled = false;
-        self.buffered -= 1;
-        self.seen[usize::from(head.request.vm.0)].buffered -= 1;
+        let (request, kind) = match sender {
+            Sender::Stream(number) => self.take_of_stream(now, number),
+            Sender::Journal(number) => (self.take_commit(now, number), None),
+        };
         if id.index() >= self.outstanding.len() {
-            self.outstanding.resize(id.index() + 1, (0, None));
+            self.outstanding.resize(id.index() + 1, (sender, None));
         }
-        self.outstanding[id.index()] = (number, head.kind);
-        self.schedule(number);
-        head.request.arrival = now;
-        Ok(head.request)
+        self.outstanding[id.index()] = (sender, kind);
+        if let Sender::Stream(number) = sender {
+            self.schedule(number);
+        }
+        Ok(request)
     }
 
     fn completed(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
         self.now = now;
-        let (number, kind) = self.outstanding[id.index()];
-        if let Some(kind) = kind {
-            self.streams[number as usize].completions[usize::from(kind)].times.push_back(now);
-            self.schedule(number);
+        match self.outstanding[id.index()] {
+            (Sender::Journal(number), _) => self.commit_completed(now, number),
+            (Sender::Stream(number), Some(kind)) => {
+                self.streams[number as usize].completions[usize::from(kind)].times.push_back(now);
+                self.schedule(number);
+            }
+            (Sender::Stream(_), None) => {}
         }
     }
 
@@ -263,5 +461,7 @@ impl Source for Closed {
     }
 }
 
+#[cfg(test)]
+mod journal_tests;
 #[cfg(test)]
 mod tests;

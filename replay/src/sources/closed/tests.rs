@@ -26,7 +26,7 @@ fn closed(records: &[(u64, Option<u64>, u32)]) -> Closed {
     closed_over(records.iter().copied().map(read).collect())
 }
 
-fn closed_over(records: Vec<Record>) -> Closed {
+pub(super) fn closed_over(records: Vec<Record>) -> Closed {
     let reader = InMemoryTrace::new(TraceMeta::new("listed", Layer::GuestQueue, "none"), records);
     let trace = VmTrace {
         name: "vm".to_owned(),
@@ -38,7 +38,7 @@ fn closed_over(records: Vec<Record>) -> Closed {
 }
 
 /// Arrival times when every request takes `service` and all run in parallel.
-fn arrivals(source: &mut Closed, service: u64) -> Vec<(u64, u32)> {
+pub(super) fn arrivals(source: &mut Closed, service: u64) -> Vec<(u64, u32)> {
     let mut running: Vec<(u64, u32)> = Vec::new();
     let mut arrivals = Vec::new();
     let mut id = 0;
@@ -204,7 +204,7 @@ fn since_of(lag: fn(u64) -> u64) -> Since {
     let mut recorded = Recorded::default();
     let infer = |n: u64| {
         let completed = Timestamp::from_ns((n + 2) * 10 - lag(n));
-        recorded.infer(Timestamp::from_ns(n * 10), Some(completed), WAITED_FOR).since
+        recorded.infer(Timestamp::from_ns(n * 10), Some(completed), WAITED_FOR, None).since
     };
     (0..60).map(infer).last().unwrap()
 }

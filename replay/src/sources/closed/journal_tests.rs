@@ -1,0 +1,201 @@
+//! Processes that wait for a journal, recorded on one device and replayed on another, against the same processes on that
+//! device.
+
+use std::collections::BTreeMap;
+
+use traces::{Flags, Lba, Observed, Operation, Record, Sectors};
+
+use super::tests::closed_over;
+use super::*;
+
+const JOURNAL: u32 = 9;
+
+/// A request of a stream.
+fn record(stream: u32, arrival: u64, took: u64, operation: Operation, flags: Flags) -> Record {
+    let mut request = Request::new(Timestamp::from_ns(arrival), operation, Lba::ZERO, Sectors::new(8));
+    (request.stream, request.flags) = (StreamId(stream), flags);
+    let completed = Some(Timestamp::from_ns(arrival + took));
+    Record { request, observed: Observed { completed, ..Observed::default() } }
+}
+
+/// What processes do that write, sync and think for these times each, over and over, on a device that takes `service`
+/// for each request. The journal's commit is a write, then a durable one. The plain version: one step after another.
+fn synced(thinks: &[u64], service: u64, until: u64) -> Vec<Record> {
+    let mut records = Vec::new();
+    let mut begins: Vec<u64> = thinks.iter().enumerate().map(|(number, _)| number as u64 * 137).collect();
+    // When each process asked for a commit.
+    let mut asked: Vec<Option<u64>> = vec![None; thinks.len()];
+    let mut free = 0;
+    loop {
+        // Every process that thinks writes next; then the journal serves those that had asked by its beginning.
+        for (number, begin) in begins.iter().enumerate() {
+            if asked[number].is_none() && *begin < until {
+                records.push(record(number as u32, *begin, service, Operation::Write, Flags::SYNC));
+                asked[number] = Some(begin + service);
+            }
+        }
+        let Some(first) = asked.iter().flatten().min().copied() else { break };
+        let begin = first.max(free);
+        records.push(record(JOURNAL, begin, service, Operation::Write, Flags::SYNC | Flags::META));
+        let durable = Flags::SYNC | Flags::META | Flags::PREFLUSH | Flags::FUA;
+        records.push(record(JOURNAL, begin + service, service, Operation::Write, durable));
+        free = begin + 2 * service;
+        for (number, since) in asked.iter_mut().enumerate() {
+            if since.is_some_and(|since| since < begin || since == first) {
+                *since = None;
+                begins[number] = free + thinks[number];
+            }
+        }
+    }
+    records.sort_by_key(|record| record.request.arrival);
+    records
+}
+
+/// By stream: the arrivals of a replay on a device that takes `service` for each request.
+fn replayed(source: &mut Closed, service: u64) -> BTreeMap<u32, Vec<u64>> {
+    let mut arrivals: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for (at, stream) in super::tests::arrivals(source, service) {
+        arrivals.entry(stream).or_default().push(at);
+    }
+    arrivals
+}
+
+/// By stream: the arrivals of a trace.
+fn recorded(records: &[Record]) -> BTreeMap<u32, Vec<u64>> {
+    let mut arrivals: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
+    for Record { request, .. } in records {
+        arrivals.entry(request.stream.0).or_default().push(request.arrival.as_ns());
+    }
+    arrivals
+}
+
+const THINKS: [u64; 3] = [3_011, 5_023, 1_707];
+
+#[test]
+fn processes_that_sync_do_on_another_device_what_they_would_have_done_there() {
+    for (from, to) in [(1_000, 1_000), (1_000, 90), (1_000, 7_000), (50, 2_000), (9_000, 20)] {
+        let trace = synced(&THINKS, from, 1_000_000);
+        let truth = recorded(&synced(&THINKS, to, 1_000_000));
+        let mut source = closed_over(trace.clone());
+        let found = replayed(&mut source, to);
+        for stream in 0..THINKS.len() as u32 {
+            assert_eq!(found[&stream].len(), recorded(&trace)[&stream].len(), "all of stream {stream}");
+        }
+        // Until the first process has used up its requests.
+        let last = (0..THINKS.len() as u32).map(|stream| *found[&stream].last().unwrap()).min().unwrap();
+        let until = last.min(1_000_000);
+        for stream in [0, 1, 2, JOURNAL] {
+            let shared = |arrivals: &[u64]| arrivals.iter().filter(|at| **at < until).copied().collect::<Vec<_>>();
+            assert_eq!(shared(&found[&stream]), shared(&truth[&stream]), "stream {stream} from {from} to {to}");
+        }
+    }
+}
+
+#[test]
+fn commits_are_shared_on_a_slow_device_and_repeated_on_a_fast_one() {
+    let counts = |from, to| {
+        let mut source = closed_over(synced(&THINKS, from, 1_000_000));
+        replayed(&mut source, to);
+        source.commits()
+    };
+    let (recorded, made) = counts(1_000, 1_000);
+    assert_eq!(recorded, made);
+    // Until the fastest process has used up its requests, and for the others after that.
+    let (recorded, made) = counts(50, 5_000);
+    assert!(10 * made < 9 * recorded, "{made} of {recorded}");
+    let (recorded, made) = counts(5_000, 50);
+    assert!(10 * made > 12 * recorded, "{made} of {recorded}");
+}
+
+#[test]
+fn commit_that_nobody_waits_for_comes_by_its_timer() {
+    // The journal commits every 50 us while nobody wants it, and the process's commits begin the time anew.
+    let mut trace = synced(&[3_011], 100, 200_000);
+    let end = trace.last().unwrap().request.arrival.as_ns();
+    for round in 1..=10 {
+        let durable = Flags::SYNC | Flags::PREFLUSH | Flags::FUA;
+        trace.push(record(JOURNAL, end + round * 50_000, 100, Operation::Write, durable));
+    }
+    let found = replayed(&mut closed_over(trace), 900);
+    let last = &found[&JOURNAL][found[&JOURNAL].len() - 10..];
+    assert!(last.windows(2).all(|pair| pair[1] - pair[0] == 50_000), "{last:?}");
+}
+
+#[test]
+fn process_that_does_not_wait_is_not_made_to() {
+    // A writer past the page cache, a reader, and two processes that sync.
+    let mut trace = synced(&THINKS[..2], 700, 1_000_000);
+    for round in 0..800u64 {
+        let shift = round * 7_919 % 500;
+        trace.push(record(5, round * 1_200 + shift, 400, Operation::Write, Flags::SYNC));
+        trace.push(record(6, round * 1_150 + shift, 300, Operation::Read, Flags::empty()));
+    }
+    trace.sort_by_key(|record| record.request.arrival);
+    let seen: Vec<_> = trace.iter().map(|record| (record.request, record.observed.completed)).collect();
+    let roles = JournalRoles::of(&seen);
+    let awaited = |stream| roles.awaited(VmId(0), StreamId(stream));
+    assert_eq!([0, 1, 5, 6].map(awaited), [Some(StreamId(JOURNAL)), Some(StreamId(JOURNAL)), None, None]);
+    assert!(roles.is_journal(VmId(0), StreamId(JOURNAL)) && !roles.is_journal(VmId(0), StreamId(0)));
+    // On a fast device it is not seen in arrivals during commits, but in commits that begin at once.
+    let fast: Vec<_> = synced(&[40_011], 30, 4_000_000)
+        .iter()
+        .map(|record| (record.request, record.observed.completed))
+        .collect();
+    assert_eq!(JournalRoles::of(&fast).awaited(VmId(0), StreamId(0)), Some(StreamId(JOURNAL)));
+}
+
+#[test]
+fn programs_that_make_their_own_writes_durable_have_no_journal() {
+    let writes = |stream: u32| {
+        (0..300u64).map(move |n| {
+            let (at, took) = (n * (900 + u64::from(stream) * 13), 100 + n * 7_919 % 300);
+            record(stream, at, took, Operation::Write, Flags::SYNC | Flags::FUA)
+        })
+    };
+    let mut trace: Vec<Record> = (1..=4).flat_map(writes).collect();
+    trace.sort_by_key(|record| record.request.arrival);
+    let seen: Vec<_> = trace.iter().map(|record| (record.request, record.observed.completed)).collect();
+    assert_eq!(JournalRoles::of(&seen), JournalRoles::default());
+}
+
+#[test]
+fn whatever_the_trace_every_request_but_those_of_commits_arrives_once() {
+    let mixed = |n: u64, below: u64| (n.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 33) % below;
+    let mut with_journal = 0;
+    for seed in 0..40u64 {
+        // Processes that sync, cut and disturbed: requests get other streams, flags and times.
+        let service = 100 + mixed(seed, 3_000);
+        let mut trace = synced(&THINKS, service, 300_000);
+        for (number, record) in trace.iter_mut().enumerate() {
+            let dice = mixed(seed * 1_000_003 + number as u64, 100);
+            match dice {
+                0 => record.request.stream = StreamId(mixed(number as u64, 5) as u32),
+                1 => record.request.flags = Flags::SYNC,
+                2 => record.request.flags = Flags::SYNC | Flags::FUA,
+                3 => record.observed.completed = None,
+                4 => record.request.operation = Operation::Read,
+                5 => record.request.flags = Flags::META,
+                _ => {}
+            }
+        }
+        for buffered_max in [300, BUFFERED_MAX] {
+            let mut source = closed_over(trace.clone());
+            source.buffered_max = buffered_max;
+            let found = replayed(&mut source, 1 + mixed(seed + 7, 5_000));
+            let is_commit = |record: &&Record| {
+                let Request { stream, operation, .. } = record.request;
+                let writes = operation == Operation::Write && record.request.is_sync();
+                source.roles.is_journal(VmId(0), stream) && writes
+            };
+            with_journal += u32::from(source.commits().0 > 0);
+            for (stream, arrivals) in &recorded(&trace) {
+                let of_stream = || trace.iter().filter(|record| record.request.stream.0 == *stream);
+                let others = arrivals.len() - of_stream().filter(is_commit).count();
+                let found = found.get(stream).map_or(0, Vec::len);
+                let has_commits = of_stream().filter(is_commit).count() > 0;
+                assert!(found == others || (has_commits && found > others), "{seed}, stream {stream}: {found}, {others}");
+            }
+        }
+    }
+    assert!(with_journal > 40, "{with_journal} of 80");
+}
