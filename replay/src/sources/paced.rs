@@ -121,6 +121,12 @@ impl ReplaySource for Closed {
                  processes share a commit"
             ));
         }
+        for trace in self.held_back_writers() {
+            notes.push(format!(
+                "{trace}: writes of the page cache were outstanding nearly all the time. The drive held the programs \
+                 back that wrote; what they would write on a faster one is not in the trace"
+            ));
+        }
         // A few are always outstanding when a capture ends.
         if incomplete * 100 > requests {
             notes.push(format!(

@@ -9,13 +9,14 @@ use rayon::prelude::*;
 use traces::results::cross::{CrossCase, CrossLeftOut};
 use traces::{Nanos, Record, SECTOR_BYTES, Sectors, Timestamp};
 
+use super::link::link;
 use super::split::Split;
 use super::{Captured, Outcome, compared};
 use crate::arguments::ValidateCross;
 use crate::error::UsageError;
 use crate::lab_results::Lab;
 use crate::progress::Progress;
-use crate::validate::guest_queue::{Behind, GuestQueue, Link, ReplayedBy, simulate};
+use crate::validate::guest_queue::{Behind, GuestQueue, ReplayedBy, simulate};
 use crate::validate::guest_requests;
 
 /// Every VM from each lab to each other one, in each repetition; of a split those of the part that is asked for.
@@ -81,17 +82,6 @@ impl AloneLab<'_> {
         self.lab.results.runs.iter().filter(|run| run.group == group).map(|run| run.repetition).collect()
     }
 
-    /// The link between guests and drive: a line through the mean times and sizes of the reads of the VMs alone, without
-    /// those of this name, whose figures are the truth.
-    fn link(&self, without: &str) -> Link {
-        let alone = self.lab.results.runs.iter().filter(|run| run.vms.len() == 1).flat_map(|run| &run.vms);
-        let points = alone.filter(|vm| vm.vm != without && vm.drive.reads.requests > 0).filter_map(|vm| {
-            let size = vm.drive.reads.bytes as f64 / vm.drive.reads.requests as f64;
-            Some((size, vm.guest.reads.mean_device_ns? - vm.drive.reads.mean_response_ns))
-        });
-        link_through(&points.collect::<Vec<(f64, f64)>>())
-    }
-
     /// The scheduler of the guests' kernel.
     fn scheduler(&self) -> Result<&str> {
         self.lab.plan.guest.scheduler.as_deref().with_context(|| {
@@ -111,7 +101,7 @@ impl AloneLab<'_> {
             drive: plan.lun.drive.clone(),
             scheduler: plan.lun.scheduler.clone().unwrap_or_else(|| "fifo".to_owned()),
             place: Sectors::new(plan.place(vm) / SECTOR_BYTES),
-            link: self.link(&plan.vms[vm].name),
+            link: link(&self.lab.results.runs, &plan.vms[vm].name),
         }
     }
 
@@ -124,19 +114,6 @@ impl AloneLab<'_> {
     fn records(&self, vm: usize, repetition: u32) -> Result<Vec<Record>> {
         guest_requests::read(&self.capture(vm, repetition), Nanos::from_s(self.lab.plan.seconds.into()))
     }
-}
-
-/// The line by least squares through points of bytes and ns. Neither part of it is negative.
-fn link_through(points: &[(f64, f64)]) -> Link {
-    let count = points.len().max(1) as f64;
-    let mean = |of: fn(&(f64, f64)) -> f64| points.iter().map(of).sum::<f64>() / count;
-    let (size, time) = (mean(|point| point.0), mean(|point| point.1));
-    let both: f64 = points.iter().map(|(x, y)| (x - size) * (y - time)).sum();
-    let spread: f64 = points.iter().map(|(x, _)| (x - size).powi(2)).sum();
-    let ns_per_byte = if spread > 0.0 { (both / spread).max(0.0).min(time.max(0.0) / size) } else { 0.0 };
-    let delay = (time - ns_per_byte * size).max(0.0);
-    let bandwidth = if ns_per_byte > 0.0 { (1e9 / ns_per_byte).round() as u64 } else { 0 };
-    Link { delay: Nanos::from_ns(delay.round() as u64), bandwidth }
 }
 
 /// A case before it is run.
@@ -207,21 +184,5 @@ impl Planned<'_> {
             ..CrossCase::default()
         };
         Ok(compared(case, &captured, replayed, &truth))
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_link_is_the_line_through_times_and_sizes() {
-        let link = link_through(&[(4_000.0, 1_400_000.0), (8_000.0, 1_800_000.0), (100_000.0, 11_000_000.0)]);
-        assert_eq!((link.delay, link.bandwidth), (Nanos::from_us(1_000), 10_000_000));
-        // Large requests cannot be faster, and times are not negative.
-        let delay_only = Link { delay: Nanos::from_us(800), bandwidth: 0 };
-        assert_eq!(link_through(&[(4_000.0, 900_000.0), (64_000.0, 700_000.0)]), delay_only);
-        assert_eq!(link_through(&[(4_000.0, -5.0)]), Link::default());
-        assert_eq!(link_through(&[]), Link::default());
     }
 }

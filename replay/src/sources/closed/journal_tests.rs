@@ -137,10 +137,8 @@ fn process_that_does_not_wait_is_not_made_to() {
     assert_eq!([0, 1, 5, 6].map(awaited), [Some(StreamId(JOURNAL)), Some(StreamId(JOURNAL)), None, None]);
     assert!(roles.is_journal(VmId(0), StreamId(JOURNAL)) && !roles.is_journal(VmId(0), StreamId(0)));
     // On a fast device it is not seen in arrivals during commits, but in commits that begin at once.
-    let fast: Vec<_> = synced(&[40_011], 30, 4_000_000)
-        .iter()
-        .map(|record| (record.request, record.observed.completed))
-        .collect();
+    let fast: Vec<_> =
+        synced(&[40_011], 30, 4_000_000).iter().map(|record| (record.request, record.observed.completed)).collect();
     assert_eq!(JournalRoles::of(&fast).awaited(VmId(0), StreamId(0)), Some(StreamId(JOURNAL)));
 }
 
@@ -193,7 +191,10 @@ fn whatever_the_trace_every_request_but_those_of_commits_arrives_once() {
                 let others = arrivals.len() - of_stream().filter(is_commit).count();
                 let found = found.get(stream).map_or(0, Vec::len);
                 let has_commits = of_stream().filter(is_commit).count() > 0;
-                assert!(found == others || (has_commits && found > others), "{seed}, stream {stream}: {found}, {others}");
+                assert!(
+                    found == others || (has_commits && found > others),
+                    "{seed}, stream {stream}: {found}, {others}"
+                );
             }
         }
     }

@@ -12,19 +12,23 @@
 //! other streams have used up records. Its arrivals may then be late; these are counted ([`Closed::late`]).
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap, VecDeque};
+use std::collections::{BTreeMap, BinaryHeap};
 
 use traces::{Operation, Request, RequestId, StreamId, Timestamp, VmId};
 
 use self::commits::Journal;
-use self::dependencies::{Dependency, Recorded, Since, UNAWAITED, WAITED_FOR};
+use self::dependencies::{UNAWAITED, WAITED_FOR};
 pub use self::journal_roles::JournalRoles;
+use self::stream::{CommitWait, Due, Stream, Waiting};
+use self::write_back::{Pace, WriteBack};
 use crate::source::{Next, ReplayError, Source};
 use crate::sources::MergedTraces;
 
 mod commits;
 mod dependencies;
 mod journal_roles;
+mod stream;
+mod write_back;
 
 /// The number of records that are read ahead; about 5 MB.
 pub const BUFFERED_MAX: usize = 65_536;
@@ -32,53 +36,6 @@ pub const BUFFERED_MAX: usize = 65_536;
 /// A trace without a completion among this many requests records no completions; at the edges of a capture some are
 /// always missing.
 const REQUESTS_WITHOUT_COMPLETION_MAX: u64 = 1000;
-
-#[derive(Debug)]
-struct Waiting {
-    request: Request,
-    dependency: Dependency,
-    /// The kind of the request; `None` if it never completed.
-    kind: Option<u8>,
-}
-
-/// The completion times of one kind in the replay of a stream, without the first `forgotten` ones, which are no longer
-/// needed.
-#[derive(Debug, Default)]
-struct Completions {
-    times: VecDeque<Timestamp>,
-    forgotten: u64,
-}
-
-impl Completions {
-    /// When the request number `completed` completed; `None` if it has not. Later calls ask for no smaller number.
-    fn reached(&mut self, completed: u64) -> Option<Timestamp> {
-        while self.forgotten + 1 < completed && self.times.pop_front().is_some() {
-            self.forgotten += 1;
-        }
-        if completed <= self.forgotten {
-            return Some(Timestamp::ZERO);
-        }
-        if completed == self.forgotten + 1 { self.times.front().copied() } else { None }
-    }
-}
-
-/// What a stream has of the commit that its next request waits for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-enum CommitWait {
-    #[default]
-    Idle,
-    /// It waits.
-    Wants,
-    /// The commit ended then.
-    Served(Timestamp),
-}
-
-/// When the next request of a stream arrives.
-enum Due {
-    At(Timestamp),
-    /// After a commit, which the stream wants from this time on; in the trace it was the one of this number.
-    Commit(Timestamp, u64),
-}
 
 /// Who sent a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -97,41 +54,6 @@ struct JournalOf {
     scheduled: Option<(Timestamp, u64)>,
 }
 
-#[derive(Debug, Default)]
-struct Stream {
-    /// The journal whose commits it makes.
-    commits: Option<u32>,
-    /// The journal that it waits for, and its number among those that do.
-    awaits: Option<(u32, u32)>,
-    commit_wait: CommitWait,
-    recorded: Recorded,
-    queue: VecDeque<Waiting>,
-    completions: [Completions; 2],
-    replayed_arrival: Timestamp,
-    /// Whether the first request of the queue has been scheduled.
-    scheduled: bool,
-}
-
-impl Stream {
-    /// When the next request arrives, if that is known.
-    fn due(&mut self) -> Option<Due> {
-        let Dependency { since, span, completed } = self.queue.front()?.dependency;
-        let waited_for = self.completions[WAITED_FOR].reached(completed[WAITED_FOR])?;
-        let unawaited = self.completions[UNAWAITED].reached(completed[UNAWAITED])?;
-        let begin = match since {
-            Since::Start => Timestamp::ZERO,
-            Since::Arrival => self.replayed_arrival,
-            Since::Completion => waited_for,
-            Since::Commit(number) => match self.commit_wait {
-                CommitWait::Idle => return Some(Due::Commit(waited_for.max(self.replayed_arrival), number)),
-                CommitWait::Wants => return None,
-                CommitWait::Served(end) => end,
-            },
-        };
-        Some(Due::At((begin + span).max(self.replayed_arrival).max(waited_for).max(unawaited)))
-    }
-}
-
 /// The counts of the records read of one VM.
 #[derive(Clone, Copy, Debug, Default)]
 struct Seen {
@@ -139,6 +61,9 @@ struct Seen {
     completions: u64,
     /// Whether its trace has shown a flag.
     flags: bool,
+    /// How fast its processes advance.
+    pace: Pace,
+    write_back: WriteBack,
     /// Records that have not arrived yet.
     buffered: u64,
     /// Whether its trace has no further records.
@@ -220,6 +145,13 @@ impl Closed {
         counts.fold((0, 0), |sum, (recorded, made)| (sum.0 + recorded, sum.1 + made))
     }
 
+    /// The traces of VMs whose programs the drive of the trace held back from writing. How much they would write on a
+    /// faster one is not in the trace: the kernel stops programs at its dirty limits, and writes back without end.
+    pub fn held_back_writers(&self) -> Vec<String> {
+        let held_back = self.seen.iter().enumerate().filter(|(_, seen)| seen.write_back.is_held_back());
+        held_back.map(|(vm, _)| self.traces.path_of(VmId(vm as u16)).display().to_string()).collect()
+    }
+
     /// Learns from the first records which streams are journals, before any request arrives.
     fn learn_roles(&mut self) -> Result<(), ReplayError> {
         let mut first = Vec::new();
@@ -284,6 +216,10 @@ impl Closed {
         seen.flags |= !request.flags.is_empty();
         let is_waited_for = request.is_sync() || request.operation == Operation::Flush || !seen.flags;
         let kind = if is_waited_for { WAITED_FOR } else { UNAWAITED };
+        let seen_flags = seen.flags;
+        if !is_waited_for && let Some(completed) = completed {
+            seen.write_back.add(request.arrival, completed);
+        }
         let number = self.stream(request.vm, request.stream);
         self.buffered += 1;
         let stream = &mut self.streams[number as usize];
@@ -292,6 +228,8 @@ impl Closed {
             self.schedule_journal(journal);
             return;
         }
+        stream.writes_back |= !is_waited_for;
+        stream.writes |= is_waited_for && seen_flags && request.operation != Operation::Read;
         let awaits = stream.awaits.filter(|_| request.is_sync());
         let wait = awaits.and_then(|(journal, waiter)| {
             let writes = request.operation == Operation::Write;
@@ -314,7 +252,7 @@ impl Closed {
             let journal = self.journal(vm, awaited);
             (journal, self.journals[journal as usize].commits.add_waiter())
         });
-        self.streams.push(Stream { commits, awaits, ..Stream::default() });
+        self.streams.push(Stream { vm, commits, awaits, ..Stream::default() });
         number
     }
 
@@ -334,7 +272,7 @@ impl Closed {
         if stream.scheduled {
             return;
         }
-        match stream.due() {
+        match stream.due(self.seen[usize::from(stream.vm.0)].pace) {
             Some(Due::At(due)) => {
                 stream.scheduled = true;
                 self.sequence += 1;
@@ -402,11 +340,16 @@ impl Closed {
     fn take_of_stream(&mut self, now: Timestamp, number: u32) -> (Request, Option<u8>) {
         let stream = &mut self.streams[number as usize];
         let mut head = stream.queue.pop_front().expect("a stream that is due has a request");
-        stream.replayed_arrival = now;
+        let recorded = std::mem::replace(&mut stream.recorded_arrival, head.request.arrival);
+        let replayed = std::mem::replace(&mut stream.replayed_arrival, now);
+        let seen = &mut self.seen[usize::from(stream.vm.0)];
+        if stream.writes && !stream.writes_back && recorded > Timestamp::ZERO {
+            seen.pace.add(now.saturating_since(replayed), head.request.arrival.saturating_since(recorded));
+        }
         stream.scheduled = false;
         stream.commit_wait = CommitWait::Idle;
         self.buffered -= 1;
-        self.seen[usize::from(head.request.vm.0)].buffered -= 1;
+        seen.buffered -= 1;
         head.request.arrival = now;
         (head.request, head.kind)
     }

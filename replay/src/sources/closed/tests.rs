@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use traces::{Flags, InMemoryTrace, Layer, Lba, Observed, Operation, Record, Sectors, TraceMeta};
 
 use super::super::{AddressMap, TimeWindow, VmTrace};
+use super::dependencies::{Recorded, Since};
 use super::*;
 
 /// A read of a stream with its arrival and completion.
@@ -214,4 +215,47 @@ fn completion_by_chance_within_a_batch_is_no_dependency() {
     assert_eq!(since_of(|_| 1), Since::Completion);
     assert_eq!(since_of(|_| 2), Since::Completion);
     assert_eq!(since_of(|n| n * 7 % 10), Since::Arrival, "it lies anywhere");
+}
+
+/// A process that writes 1 ms long and thinks for 9 ms, and a flusher that writes every 40 ms, 30 us long.
+fn writer_and_flusher(writes: Operation, flags: Flags) -> Vec<Record> {
+    const MS: u64 = 1_000_000;
+    let of = |stream: u32, at: u64, took: u64, operation, flags| {
+        let mut record = read((at, Some(at + took), stream));
+        (record.request.operation, record.request.flags) = (operation, flags);
+        record
+    };
+    let mut records: Vec<Record> = (0..400).map(|n| of(1, n * 10 * MS, MS, writes, flags)).collect();
+    records.extend((1..100).map(|n| of(2, n * 40 * MS, 30_000, Operation::Write, Flags::META)));
+    records.sort_by_key(|record| record.request.arrival);
+    records
+}
+
+#[test]
+fn page_cache_is_written_at_the_pace_of_the_processes_that_write() {
+    let bursts = |records: Vec<Record>, service_ms: u64| {
+        let arrivals = arrivals(&mut closed_over(records), service_ms * 1_000_000);
+        let of = |stream: u32| arrivals.iter().filter(move |(_, of)| *of == stream).map(|(at, _)| *at);
+        let last = of(1).nth(300).unwrap();
+        of(2).filter(|at| *at < last).count()
+    };
+    // 300 writes are as much as 75 of the flusher's, however long a write takes.
+    let syncing = || writer_and_flusher(Operation::Write, Flags::SYNC);
+    assert_eq!(bursts(syncing(), 1), 74);
+    assert!((68..=76).contains(&bursts(syncing(), 21)), "{}", bursts(syncing(), 21));
+    // A process that reads need not be the one whose pages are written: 9 s are 225 of the flusher's, which has 99.
+    assert_eq!(bursts(writer_and_flusher(Operation::Read, Flags::empty()), 21), 99);
+}
+
+#[test]
+fn writes_without_end_are_those_of_programs_that_were_held_back() {
+    let held_back = |took: u64| {
+        let flags = |n: u64| if n == 0 { Flags::META } else { Flags::empty() };
+        let records = (0..200).map(|n| write(n * 100, n * 100 + took, flags(n))).collect();
+        let mut source = closed_over(records);
+        arrivals(&mut source, 50);
+        source.held_back_writers()
+    };
+    assert_eq!(held_back(150), ["listed"]);
+    assert_eq!(held_back(80), [""; 0]);
 }

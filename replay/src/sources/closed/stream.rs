@@ -1,0 +1,100 @@
+//! A stream of a closed replay: its next requests, what they wait for, and what of that has happened.
+
+use std::collections::VecDeque;
+
+use traces::{Request, Timestamp, VmId};
+
+use super::dependencies::{Dependency, Recorded, Since, UNAWAITED, WAITED_FOR};
+use super::write_back::Pace;
+
+#[derive(Debug)]
+pub(super) struct Waiting {
+    pub(super) request: Request,
+    pub(super) dependency: Dependency,
+    /// The kind of the request; `None` if it never completed.
+    pub(super) kind: Option<u8>,
+}
+
+/// The completion times of one kind in the replay of a stream, without the first `forgotten` ones, which are no longer
+/// needed.
+#[derive(Debug, Default)]
+pub(super) struct Completions {
+    pub(super) times: VecDeque<Timestamp>,
+    pub(super) forgotten: u64,
+}
+
+impl Completions {
+    /// When the request number `completed` completed; `None` if it has not. Later calls ask for no smaller number.
+    pub(super) fn reached(&mut self, completed: u64) -> Option<Timestamp> {
+        while self.forgotten + 1 < completed && self.times.pop_front().is_some() {
+            self.forgotten += 1;
+        }
+        if completed <= self.forgotten {
+            return Some(Timestamp::ZERO);
+        }
+        if completed == self.forgotten + 1 { self.times.front().copied() } else { None }
+    }
+}
+
+/// What a stream has of the commit that its next request waits for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum CommitWait {
+    #[default]
+    Idle,
+    /// It waits.
+    Wants,
+    /// The commit ended then.
+    Served(Timestamp),
+}
+
+/// When the next request of a stream arrives.
+pub(super) enum Due {
+    At(Timestamp),
+    /// After a commit, which the stream wants from this time on; in the trace it was the one of this number.
+    Commit(Timestamp, u64),
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Stream {
+    pub(super) vm: VmId,
+    /// The journal whose commits it makes.
+    pub(super) commits: Option<u32>,
+    /// The journal that it waits for, and its number among those that do.
+    pub(super) awaits: Option<(u32, u32)>,
+    pub(super) commit_wait: CommitWait,
+    pub(super) recorded: Recorded,
+    pub(super) queue: VecDeque<Waiting>,
+    pub(super) completions: [Completions; 2],
+    /// The latest arrival in the replay, and in the trace.
+    pub(super) replayed_arrival: Timestamp,
+    pub(super) recorded_arrival: Timestamp,
+    /// Whether it has sent a synchronous write or a flush, without the commits of a journal.
+    pub(super) writes: bool,
+    /// Whether it has sent a write that nobody waits for.
+    pub(super) writes_back: bool,
+    /// Whether the first request of the queue has been scheduled.
+    pub(super) scheduled: bool,
+}
+
+impl Stream {
+    /// When the next request arrives, if that is known. `pace` is that of its VM.
+    pub(super) fn due(&mut self, pace: Pace) -> Option<Due> {
+        let Waiting { dependency: Dependency { since, mut span, completed }, kind, .. } = *self.queue.front()?;
+        if since == Since::Arrival && kind == Some(UNAWAITED as u8) {
+            span = pace.of(span);
+        }
+        let waited_for = self.completions[WAITED_FOR].reached(completed[WAITED_FOR])?;
+        let unawaited = self.completions[UNAWAITED].reached(completed[UNAWAITED])?;
+        let begin = match since {
+            Since::Start => Timestamp::ZERO,
+            Since::Arrival => self.replayed_arrival,
+            Since::Completion => waited_for,
+            Since::Commit(number) => match self.commit_wait {
+                CommitWait::Idle => return Some(Due::Commit(waited_for.max(self.replayed_arrival), number)),
+                CommitWait::Wants => return None,
+                CommitWait::Served(end) => end,
+            },
+        };
+        Some(Due::At((begin + span).max(self.replayed_arrival).max(waited_for).max(unawaited)))
+    }
+}
