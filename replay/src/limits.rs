@@ -19,6 +19,8 @@ pub struct Limits {
     pub max_sectors: Sectors,
     /// The most arrivals that are merged into one request (`queue/max_segments`; an arrival is at least one segment).
     pub max_segments: u32,
+    /// Whether flushes are sequenced even if completed writes below are durable: a guest does not know that of its disk.
+    pub always_flushes: bool,
 }
 
 impl Default for Limits {
@@ -30,6 +32,7 @@ impl Default for Limits {
             merge: true,
             max_sectors: Sectors::new(2560),
             max_segments: 128,
+            always_flushes: false,
         }
     }
 }

@@ -9,6 +9,8 @@ use traces::{Request, RequestId, Timestamp};
 pub(crate) struct Sequence {
     pub(crate) preflush: bool,
     pub(crate) data: bool,
+    /// The data are being written.
+    pub(crate) writes: bool,
     pub(crate) postflush: bool,
 }
 

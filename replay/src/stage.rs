@@ -104,7 +104,10 @@ impl<S: Scheduler> Stage<S> {
         let id = self.requests.put(request);
         observer.arrived(now, id, &request);
         let mut request = request;
-        let cache = drive.write_cache();
+        let cache = match drive.write_cache() {
+            WriteCache::Through if self.limits.always_flushes => WriteCache::Volatile { fua: false },
+            cache => cache,
+        };
         if cache == WriteCache::Through {
             request.flags.remove(Flags::FUA | Flags::PREFLUSH);
             self.requests[id].request = request;
@@ -253,25 +256,33 @@ impl<S: Scheduler> Stage<S> {
     /// Begins the next step of a flush sequence; after the last step, or without one, the arrival has completed.
     fn next_step(&mut self, now: Timestamp, id: RequestId, done: &mut Vec<Arrival>) {
         let sequence = &mut self.requests[id].sequence;
+        let has_written = std::mem::take(&mut sequence.writes);
+        if has_written {
+            self.flush.data_completed();
+        }
         if sequence.preflush {
             sequence.preflush = false;
-            self.flush.join(id);
+            self.flush.join(now, id);
             self.start_flush(now);
         } else if sequence.data {
-            sequence.data = false;
+            (sequence.data, sequence.writes) = (false, true);
+            self.flush.data_issued();
             self.split(now, id, Way::Bypass, &mut ());
         } else if sequence.postflush {
             sequence.postflush = false;
-            self.flush.join(id);
+            self.flush.join(now, id);
             self.start_flush(now);
         } else {
             done.push((id, self.requests[id].arrived));
             self.requests.release(id);
+            if has_written {
+                self.start_flush(now);
+            }
         }
     }
 
     fn start_flush(&mut self, now: Timestamp) {
-        if let Some(first) = self.flush.start() {
+        if let Some(first) = self.flush.start(now) {
             let mut request = Request::new(now, Operation::Flush, Lba::ZERO, Sectors::ZERO);
             request.vm = self.requests[first].arrived.vm;
             let id = self.requests.put(request);
@@ -485,6 +496,7 @@ fn sequence_of(request: &mut Request, cache: WriteCache) -> Option<Sequence> {
     let sequence = Sequence {
         preflush: is_flush || (is_write && request.flags.contains(Flags::PREFLUSH)),
         data: is_write,
+        writes: false,
         postflush: is_write && request.flags.contains(Flags::FUA) && !fua,
     };
     if !sequence.preflush && !sequence.postflush {

@@ -422,6 +422,48 @@ fn flush_sequences_on_a_volatile_cache() {
 }
 
 #[test]
+fn flush_waits_for_data_of_flushed_writes_but_not_for_ever() {
+    // blk-flush.c, C2 and C3. The write with a flush before it is flushed at 0 and written for 1 ms. A flush that comes
+    // meanwhile begins when these data are written; without a postflush the write is complete then.
+    let flush = |us| at(us, Operation::Flush, 0, 0);
+    let with = |flags: Flags, lba| {
+        let mut request = at(0, Operation::Write, lba, 8);
+        request.flags = flags;
+        request
+    };
+    let drive = "fixed:write_cache=volatile-fua,flush=0s";
+    let requests = [with(Flags::PREFLUSH, 40), flush(300)];
+    let expected = ["0 D F 0+0", "0 C F 0+0", "0 D W 40+8", "1000 C W 40+8", "1000 D F 0+0", "1000 C F 0+0"];
+    let of_drive = |log: Vec<String>| {
+        let of_drive = |line: &String| line.contains(" D ") || line.contains(" C ");
+        log.into_iter().filter(of_drive).collect::<Vec<String>>()
+    };
+    assert_eq!(of_drive(run_with("fifo", drive, Limits::default(), &requests)), expected);
+    // A plain write keeps no flush waiting.
+    let requests = [at(0, Operation::Write, 40, 8), flush(300)];
+    let log = of_drive(run_with("fifo", drive, Limits { depth: 2, ..Limits::default() }, &requests));
+    assert_eq!(log[1], "300 D F 0+0", "{log:?}");
+    // After 5 s the flush no longer waits; it begins with the next request that joins it.
+    let slow = "fixed:write_cache=volatile-fua,flush=0s,service=9s";
+    let requests = [with(Flags::PREFLUSH, 40), flush(300), flush(4_000_000), flush(5_000_300)];
+    let log = of_drive(run_with("fifo", slow, Limits { depth: 2, ..Limits::default() }, &requests));
+    assert_eq!(log[3], "5000300 D F 0+0", "{log:?}");
+}
+
+#[test]
+fn guest_sequences_flushes_on_a_drive_whose_writes_are_durable() {
+    let limits = Limits { always_flushes: true, ..Limits::default() };
+    let mut commit = at(0, Operation::Write, 40, 8);
+    commit.flags = Flags::PREFLUSH | Flags::FUA;
+    let log = run_with("fifo", "fixed:flush=0s", limits, &[commit, at(300, Operation::Flush, 0, 0)]);
+    // Both flushes after the write are one, and take no time there.
+    assert_eq!(log.iter().filter(|line| line.contains(" D F ")).count(), 2, "{log:?}");
+    assert_eq!(log.iter().filter(|line| line.starts_with("1000 F ")).count(), 2, "{log:?}");
+    let below = run_with("fifo", "fixed", Limits::default(), &[commit, at(300, Operation::Flush, 0, 0)]);
+    assert_eq!(below.iter().filter(|line| line.contains(" D F ")).count(), 0, "{below:?}");
+}
+
+#[test]
 fn waiting_flushes_share_the_next_one() {
     let flush = |us| at(us, Operation::Flush, 0, 0);
     let log = run_with("fifo", "fixed:write_cache=volatile", Limits::default(), &[flush(0), flush(10), flush(20)]);

@@ -65,11 +65,12 @@ pub struct Behind {
 ///
 /// `none` holds as many requests as the disk accepts; a process waits for one of them. Before another scheduler there
 /// are two for each, and the scheduler chooses the next before the disk accepts it. bfq leaves some of them to reads.
-/// The served drive takes requests in the order of its own scheduler and merges none.
+/// The served drive takes requests in the order of its own scheduler and merges none. Its completed writes may be
+/// durable; the guest cannot know and sequences flushes.
 pub fn layers(scheduler: &str, queue: GuestQueue, link: Link, lun_scheduler: &str, lun_depth: u32) -> String {
     let depth = queue.depth;
     let guest = match scheduler {
-        "none" => format!("processes=none@depth={depth},merge=off"),
+        "none" => format!("processes=none@depth={depth},merge=off,flushes=always"),
         _ => {
             let held = 2 * depth.min(TAGS_MAX);
             let (tunables, writes) = match scheduler {
@@ -80,7 +81,7 @@ pub fn layers(scheduler: &str, queue: GuestQueue, link: Link, lun_scheduler: &st
                 _ => ("", String::new()),
             };
             format!(
-                "processes=none@depth={held}{writes},merge=off/guest={scheduler}{tunables}@depth={depth},look_ahead=on"
+                "processes=none@depth={held}{writes},merge=off,flushes=always/guest={scheduler}{tunables}@depth={depth},look_ahead=on"
             )
         }
     };
@@ -243,16 +244,18 @@ mod tests {
         let turning = |depth| GuestQueue { depth, is_rotational: true };
         assert_eq!(
             layers("none", turning(4), Link::default(), "fifo", 1),
-            "processes=none@depth=4,merge=off/drive=fifo@depth=1,merge=off"
+            "processes=none@depth=4,merge=off,flushes=always/drive=fifo@depth=1,merge=off"
         );
         assert_eq!(
             layers("kyber", turning(200), Link { delay: Nanos::from_us(5), bandwidth: 125_000_000 }, "cats", 32),
-            "processes=none@depth=256,merge=off/guest=kyber@depth=200,look_ahead=on,delay_down=2500ns,delay_up=2500ns,bandwidth=125000000/drive=cats@depth=32,merge=off"
+            "processes=none@depth=256,merge=off,flushes=always/guest=kyber@depth=200,look_ahead=on,delay_down=2500ns,delay_up=2500ns,bandwidth=125000000/drive=cats@depth=32,merge=off"
         );
         // 8 tags are four words of two, 64 four words of sixteen, 3 one word.
         let bfq = layers("bfq", turning(4), Link::default(), "fifo", 1);
         assert!(
-            bfq.starts_with("processes=none@depth=8,write_depth=4,merge=off/guest=bfq:rotational=on@depth=4"),
+            bfq.starts_with(
+                "processes=none@depth=8,write_depth=4,merge=off,flushes=always/guest=bfq:rotational=on@depth=4"
+            ),
             "{bfq}"
         );
         assert_eq!([64, 256, 3].map(writes_held_by_bfq), [48, 192, 48]);

@@ -57,6 +57,12 @@ pub const LAYER_SETTINGS: &[Tunable] = &[
         "guest",
         "sync: writes become synchronous, as in a back end that submits them directly",
     ),
+    Tunable::new(
+        "flushes",
+        Unit::Choice(&["below", "always"]),
+        "below",
+        "always: flushes are sequenced even if completed writes below are durable, which a guest does not know",
+    ),
     Tunable::new("delay_down", Unit::Time, "0s", "time that a request takes to the layer below").within(0, DAY_NS),
     Tunable::new("delay_up", Unit::Time, "0s", "time that a completion takes from the layer below").within(0, DAY_NS),
     Tunable::new(
@@ -217,6 +223,7 @@ impl LayerSpec {
             merge: self.settings.switch("merge"),
             max_sectors: Sectors::new(self.settings.bytes("max_request") / SECTOR_BYTES),
             max_segments: count("max_segments"),
+            always_flushes: self.settings.word("flushes") == "always",
         };
         LayerConfig {
             limits,

@@ -14,6 +14,7 @@ pub fn limits() -> impl Strategy<Value = Limits> {
             merge,
             max_sectors: Sectors::new(eights * 8),
             max_segments,
+            always_flushes: false,
         },
     )
 }

@@ -174,3 +174,20 @@ fn schedulers_are_compared_in_the_named_layer_else_the_hypervisor_else_the_last(
     assert_eq!(other.to_string(), "guest=cfq/hypervisor=ba:depth=4/lun=fifo");
     assert!(stack.with_scheduler(1, &"cfk".parse().unwrap()).is_err());
 }
+
+#[test]
+fn a_guest_flushes_a_disk_whose_writes_are_durable_and_nothing_waits_for_ever() {
+    // The flush passes the guest's layer and has nothing to do in the next; no other event follows.
+    let stack = StackSpec::of("guest=none@depth=8,flushes=always/drive=fifo@depth=4").unwrap();
+    let mut commit = Request::new(Timestamp::ZERO, Operation::Write, Lba::new(80), Sectors::new(8));
+    commit.flags = traces::Flags::PREFLUSH | traces::Flags::FUA;
+    let flush = Request::new(Timestamp::from_ns(300_000), Operation::Flush, Lba::ZERO, Sectors::ZERO);
+    let log = replay_in(&stack, "fixed", &[commit, flush]);
+    let times: Vec<u64> = log.completed.iter().map(|(at, _)| at / 1000).collect();
+    // The flush waits for the data of the commit.
+    assert_eq!(times, [1000, 1000]);
+    // Unless the layer knows that writes are durable.
+    let stack = StackSpec::of("guest=none@depth=8/drive=fifo@depth=4").unwrap();
+    let log = replay_in(&stack, "fixed", &[commit, flush]);
+    assert_eq!(log.completed.iter().map(|(at, _)| at / 1000).collect::<Vec<_>>(), [300, 1000]);
+}
