@@ -120,7 +120,8 @@ fn anonymised_trace_holds_no_names_and_keeps_distances_within_regions() {
 
     let moved = folder.path().join("moved.parquet").display().to_string();
     convert(&[&mail, &moved, "--anonymise", &key, "--anonymise-lba"]);
-    assert_eq!(figures(&moved, &["--map", "scale"])[0]["all"]["requests"], figures(&mail, &[])[0]["all"]["requests"]);
+    // At other places the journal commits at other times.
+    assert_eq!(figures(&moved, &["--map", "scale"])[0]["read"]["requests"], figures(&mail, &[])[0]["read"]["requests"]);
 }
 
 #[test]

@@ -128,7 +128,8 @@ fn times_are_in_order_and_add_up_to_device_times() {
     let scratch = Scratch::new();
     let path = scratch.str("requests.parquet");
     let mail = sample("mail.parquet");
-    let compare = ["compare", &mail, "--pacing", "closed", "--limit", "6000", "--schedulers", "deadline"];
+    // As recorded, so that all requests of the trace are replayed once.
+    let compare = ["compare", &mail, "--pacing", "recorded", "--limit", "6000", "--schedulers", "deadline"];
     for (options, is_alone) in [(&["--merge", "off"][..], true), (&["--max-request", "4k"], false), (&[], false)] {
         let result = json(&[&compare[..], options, &["--per-request", &path, "--force"]].concat());
         let rows = rows(&path);

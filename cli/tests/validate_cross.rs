@@ -32,10 +32,12 @@ fn on_the_recorded_device_a_replay_does_what_was_captured() {
     // The errors reached today are 0.5 and 2.6 %, 1.5 and 3.2 %.
     assert!(rate[0] < 0.01 && rate[1] < 0.03, "{rate:?}");
     assert!(response[0] < 0.02 && response[1] < 0.04, "{response:?}");
-    // Whoever takes the captured figure for the truth is right here.
+    // Whoever takes the captured figure for the truth is right here, but that the truth is measured for as long as the
+    // replay.
     for case in cases {
         let figure = &case["figures"]["read_response_mean_ns"];
-        assert_eq!(figure["captured"], figure["truth"]);
+        let [captured, truth] = ["captured", "truth"].map(|of| figure[of].as_f64().unwrap());
+        assert!((captured / truth - 1.0).abs() < 0.05, "{figure}");
     }
     let stack = cases[0]["stack"].as_str().unwrap();
     assert!(stack.contains("guest=mq-deadline@depth=8") && stack.contains("delay_down="), "{stack}");

@@ -191,8 +191,7 @@ pub fn replay<H: Host>(records: &[Record], path: &Path, by: ReplayedBy, target: 
 /// By stream, the number of requests of each stream that was active to the end of the capture. Journals never use up
 /// theirs: they repeat commits.
 fn left(records: &[Record]) -> BTreeMap<StreamId, u64> {
-    let first = records.iter().take(BUFFERED_MAX).map(|record| (record.request, record.observed.completed));
-    let roles = JournalRoles::of(&first.collect::<Vec<_>>());
+    let roles = JournalRoles::of(&records[..records.len().min(BUFFERED_MAX)]);
     let span = records.last().map_or(0, |last| last.request.arrival.as_ns());
     let late = Timestamp::from_ns(span - span / LAST_PART);
     let mut left: BTreeMap<StreamId, (u64, bool)> = BTreeMap::new();

@@ -115,7 +115,8 @@ impl ReplaySource for Closed {
             ));
         }
         let (recorded, made) = self.commits();
-        if made != recorded {
+        // A few more or less are those at the edges of the trace.
+        if made.abs_diff(recorded) * 20 > recorded {
             notes.push(format!(
                 "the journals committed {made} times, and {recorded} times in the trace: on this drive more or fewer \
                  processes share a commit"

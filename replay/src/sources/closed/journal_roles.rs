@@ -19,7 +19,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use traces::{Flags, Nanos, Operation, Request, StreamId, Timestamp, VmId};
+use traces::{Flags, Nanos, Operation, Record, Request, StreamId, Timestamp, VmId};
 
 /// Fewest commits of a journal, and fewest waits of a stream, that show it. Set by judgement; not varied.
 const SEEN_MIN: u64 = 16;
@@ -39,17 +39,17 @@ pub struct JournalRoles {
 }
 
 impl JournalRoles {
-    /// Finds them in `records`, requests with their completions in the order of arrival.
-    pub fn of(records: &[(Request, Option<Timestamp>)]) -> JournalRoles {
+    /// Finds them in `records`, which are in the order of arrival.
+    pub fn of(records: &[Record]) -> JournalRoles {
         let mut streams: BTreeMap<(VmId, StreamId), Vec<Sent>> = BTreeMap::new();
         let mut spans: BTreeMap<VmId, (Timestamp, Timestamp)> = BTreeMap::new();
-        for (request, completed) in records {
+        for Record { request, observed } in records {
             let (_, last) = spans.entry(request.vm).or_insert((request.arrival, request.arrival));
             *last = request.arrival;
             if request.is_sync() {
                 streams.entry((request.vm, request.stream)).or_default().push(Sent {
                     arrival: request.arrival,
-                    completed: completed.unwrap_or(request.arrival),
+                    completed: observed.completed.unwrap_or(request.arrival),
                     writes: request.operation == Operation::Write,
                     durable: is_durable(request),
                 });

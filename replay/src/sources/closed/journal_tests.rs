@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use traces::{Flags, Lba, Observed, Operation, Record, Sectors};
+use traces::{Flags, Lba, Observed, Sectors};
 
 use super::tests::closed_over;
 use super::*;
@@ -131,14 +131,12 @@ fn process_that_does_not_wait_is_not_made_to() {
         trace.push(record(6, round * 1_150 + shift, 300, Operation::Read, Flags::empty()));
     }
     trace.sort_by_key(|record| record.request.arrival);
-    let seen: Vec<_> = trace.iter().map(|record| (record.request, record.observed.completed)).collect();
-    let roles = JournalRoles::of(&seen);
+    let roles = JournalRoles::of(&trace);
     let awaited = |stream| roles.awaited(VmId(0), StreamId(stream));
     assert_eq!([0, 1, 5, 6].map(awaited), [Some(StreamId(JOURNAL)), Some(StreamId(JOURNAL)), None, None]);
     assert!(roles.is_journal(VmId(0), StreamId(JOURNAL)) && !roles.is_journal(VmId(0), StreamId(0)));
     // On a fast device it is not seen in arrivals during commits, but in commits that begin at once.
-    let fast: Vec<_> =
-        synced(&[40_011], 30, 4_000_000).iter().map(|record| (record.request, record.observed.completed)).collect();
+    let fast = synced(&[40_011], 30, 4_000_000);
     assert_eq!(JournalRoles::of(&fast).awaited(VmId(0), StreamId(0)), Some(StreamId(JOURNAL)));
 }
 
@@ -152,8 +150,7 @@ fn programs_that_make_their_own_writes_durable_have_no_journal() {
     };
     let mut trace: Vec<Record> = (1..=4).flat_map(writes).collect();
     trace.sort_by_key(|record| record.request.arrival);
-    let seen: Vec<_> = trace.iter().map(|record| (record.request, record.observed.completed)).collect();
-    assert_eq!(JournalRoles::of(&seen), JournalRoles::default());
+    assert_eq!(JournalRoles::of(&trace), JournalRoles::default());
 }
 
 #[test]

@@ -14,11 +14,12 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use traces::{Operation, Request, RequestId, StreamId, Timestamp, VmId};
+use traces::{Operation, Record, Request, RequestId, StreamId, Timestamp, VmId};
 
 use self::commits::Journal;
 use self::dependencies::{UNAWAITED, WAITED_FOR};
 pub use self::journal_roles::JournalRoles;
+use self::journal_roles::is_durable;
 use self::stream::{CommitWait, Due, Stream, Waiting};
 use self::write_back::{Pace, WriteBack};
 use crate::source::{Next, ReplayError, Source};
@@ -64,12 +65,26 @@ struct Seen {
     /// How fast its processes advance.
     pace: Pace,
     write_back: WriteBack,
+    /// When all durable writes have completed.
+    durable_until: Timestamp,
     /// Records that have not arrived yet.
     buffered: u64,
     /// Whether its trace has no further records.
     is_read: bool,
     /// Whether its end was announced.
     has_ended: bool,
+}
+
+impl Seen {
+    /// When a flush would have completed if the kernel had issued it as soon as the flush machine let it. The kernel
+    /// throttles flushes together with background writes (`block/blk-wbt.c`, Linux 6.1), which no replay does. So this
+    /// wait becomes think time. Without the time of issue it is not known.
+    fn flush_without_wait(&self, record: &Record) -> Option<Timestamp> {
+        let (completed, arrival) = (record.observed.completed?, record.request.arrival);
+        let Some(issued) = record.observed.issued.filter(|issued| *issued <= completed) else { return Some(completed) };
+        let could = self.durable_until.min(issued).max(arrival);
+        Some(could + completed.since(issued))
+    }
 }
 
 /// Traces replayed as a closed loop.
@@ -157,13 +172,13 @@ impl Closed {
         let mut first = Vec::new();
         while !self.exhausted && first.len() < self.buffered_max {
             match self.traces.take()? {
-                Some(record) => first.push((record.request, record.observed.completed)),
+                Some(record) => first.push(record),
                 None => self.exhausted = true,
             }
         }
         self.roles = JournalRoles::of(&first);
         self.has_learned = true;
-        first.into_iter().for_each(|(request, completed)| self.read(request, completed));
+        first.into_iter().for_each(|record| self.read(record));
         Ok(())
     }
 
@@ -176,7 +191,7 @@ impl Closed {
         }
         while !self.exhausted && self.buffered < self.buffered_max {
             match self.traces.take()? {
-                Some(record) => self.read(record.request, record.observed.completed),
+                Some(record) => self.read(record),
                 None => self.exhausted = true,
             }
         }
@@ -204,7 +219,8 @@ impl Closed {
     }
 
     /// Adds the next record of the trace to its stream.
-    fn read(&mut self, request: Request, completed: Option<Timestamp>) {
+    fn read(&mut self, record: Record) {
+        let (request, mut completed) = (record.request, record.observed.completed);
         let vm = usize::from(request.vm.0);
         if vm >= self.seen.len() {
             self.seen.resize(vm + 1, Seen::default());
@@ -219,6 +235,13 @@ impl Closed {
         let seen_flags = seen.flags;
         if !is_waited_for && let Some(completed) = completed {
             seen.write_back.add(request.arrival, completed);
+        }
+        match request.operation {
+            Operation::Flush => completed = seen.flush_without_wait(&record),
+            Operation::Write if is_durable(&request) => {
+                seen.durable_until = seen.durable_until.max(completed.unwrap_or_default());
+            }
+            _ => {}
         }
         let number = self.stream(request.vm, request.stream);
         self.buffered += 1;
@@ -291,7 +314,7 @@ impl Closed {
     /// Schedules the next request of a journal, if it is known when that comes.
     fn schedule_journal(&mut self, number: u32) {
         let JournalOf { commits, scheduled, .. } = &mut self.journals[number as usize];
-        let due = commits.due();
+        let due = commits.due().map(|at| at.max(self.now));
         if due == scheduled.map(|(at, _)| at) {
             return;
         }

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use traces::{Flags, InMemoryTrace, Layer, Lba, Observed, Operation, Record, Sectors, TraceMeta};
+use traces::{Flags, InMemoryTrace, Layer, Lba, Observed, Sectors, TraceMeta};
 
 use super::super::{AddressMap, TimeWindow, VmTrace};
 use super::dependencies::{Recorded, Since};
@@ -258,4 +258,22 @@ fn writes_without_end_are_those_of_programs_that_were_held_back() {
     };
     assert_eq!(held_back(150), ["listed"]);
     assert_eq!(held_back(80), [""; 0]);
+}
+
+#[test]
+fn the_wait_of_a_flush_behind_the_throttle_of_the_kernel_is_think_time() {
+    let flush = |arrival: u64, issued: u64| {
+        let mut record = write(arrival, issued + 10, Flags::SYNC | Flags::PREFLUSH);
+        record.request.operation = Operation::Flush;
+        record.observed.issued = Some(Timestamp::from_ns(issued));
+        record
+    };
+    // It waited for 500 before it was issued, and the process thinks for 90 afterwards.
+    let records = vec![flush(0, 500), read((600, Some(650), 1))];
+    assert_eq!(arrivals(&mut closed_over(records), 10), [(0, 1), (600, 1)]);
+    // While another stream's durable write was outstanding, it waited for that: 200 remain.
+    let mut durable = write(0, 300, Flags::SYNC | Flags::FUA);
+    durable.request.stream = StreamId(2);
+    let records = vec![durable, flush(0, 500), read((600, Some(650), 1))];
+    assert_eq!(arrivals(&mut closed_over(records), 10), [(0, 2), (0, 1), (300, 1)]);
 }
