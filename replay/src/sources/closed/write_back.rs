@@ -52,7 +52,7 @@ pub(super) struct WriteBack {
 impl WriteBack {
     pub(super) fn add(&mut self, arrival: Timestamp, completed: Timestamp) {
         self.writes += 1;
-        self.outstanding = self.outstanding + completed.saturating_since(self.until.max(arrival));
+        self.outstanding += completed.saturating_since(self.until.max(arrival));
         self.until = self.until.max(completed);
     }
 
