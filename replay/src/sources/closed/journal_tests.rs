@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use traces::{Flags, Lba, Observed, Sectors};
+use traces::{Lba, Observed, Sectors};
 
 use super::tests::closed_over;
 use super::*;

@@ -14,7 +14,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
-use traces::{Operation, Record, Request, RequestId, StreamId, Timestamp, VmId};
+use traces::{Flags, Operation, Record, Request, RequestId, StreamId, Timestamp, VmId};
 
 use self::commits::Journal;
 use self::dependencies::{UNAWAITED, WAITED_FOR};
@@ -252,7 +252,9 @@ impl Closed {
             return;
         }
         stream.writes_back |= !is_waited_for;
-        stream.writes |= is_waited_for && seen_flags && request.operation != Operation::Read;
+        // A journal that nobody waits for writes metadata, by its timer.
+        let is_meta = request.flags.contains(Flags::META);
+        stream.writes |= is_waited_for && seen_flags && !is_meta && request.operation != Operation::Read;
         let awaits = stream.awaits.filter(|_| request.is_sync());
         let wait = awaits.and_then(|(journal, waiter)| {
             let writes = request.operation == Operation::Write;

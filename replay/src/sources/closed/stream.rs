@@ -68,7 +68,7 @@ pub(super) struct Stream {
     /// The latest arrival in the replay, and in the trace.
     pub(super) replayed_arrival: Timestamp,
     pub(super) recorded_arrival: Timestamp,
-    /// Whether it has sent a synchronous write or a flush, without the commits of a journal.
+    /// Whether it has sent a flush or a synchronous write that is not of metadata.
     pub(super) writes: bool,
     /// Whether it has sent a write that nobody waits for.
     pub(super) writes_back: bool,

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use traces::{Flags, InMemoryTrace, Layer, Lba, Observed, Sectors, TraceMeta};
+use traces::{InMemoryTrace, Layer, Lba, Observed, Sectors, TraceMeta};
 
 use super::super::{AddressMap, TimeWindow, VmTrace};
 use super::dependencies::{Recorded, Since};
@@ -243,6 +243,8 @@ fn page_cache_is_written_at_the_pace_of_the_processes_that_write() {
     let syncing = || writer_and_flusher(Operation::Write, Flags::SYNC);
     assert_eq!(bursts(syncing(), 1), 74);
     assert!((68..=76).contains(&bursts(syncing(), 21)), "{}", bursts(syncing(), 21));
+    // Nor is a journal that nobody waits for.
+    assert_eq!(bursts(writer_and_flusher(Operation::Write, Flags::SYNC | Flags::META), 21), 99);
     // A process that reads need not be the one whose pages are written: 9 s are 225 of the flusher's, which has 99.
     assert_eq!(bursts(writer_and_flusher(Operation::Read, Flags::empty()), 21), 99);
 }
