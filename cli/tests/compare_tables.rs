@@ -194,12 +194,12 @@ fn cost_for_a_vm_says_over_how_many_requests_it_is() {
     };
     let served = |until: &str| {
         let result = json(&[&compare[..], &["--per-vm", "--until", until]].concat());
-        [0, 1].map(|run| result["runs"][run]["vms"][1]["write"]["requests"].as_u64().unwrap())
+        [0, 1].map(|run| result["runs"][run]["vms"][0]["read"]["requests"].as_u64().unwrap())
     };
     let (first, last) = (served("first"), served("last"));
     assert!(first[0] != first[1] && last[0] == last[1], "{first:?} {last:?}");
     let of_vm = cost(&["--until", "first"]);
-    assert!(of_vm.contains(&format!("over {} requests instead of", first[0])), "{first:?}: {of_vm}");
+    assert!(of_vm.contains(&format!("over {} requests instead of", first[1])), "{first:?}: {of_vm}");
     assert!(!cost(&["--until", "last"]).contains(" requests instead of"));
 }
 
