@@ -32,12 +32,19 @@ fn on_the_recorded_device_a_replay_does_what_was_captured() {
     // The errors reached today are 0.5 and 2.6 %, 1.5 and 3.2 %.
     assert!(rate[0] < 0.01 && rate[1] < 0.03, "{rate:?}");
     assert!(response[0] < 0.02 && response[1] < 0.04, "{response:?}");
-    // Whoever takes the captured figure for the truth is right here, but that the truth is measured for as long as the
-    // replay.
+    // There and back are the same replay, measured for the same time. The captured figures are those of all of the time.
+    let of = |case: &Value, of: &str| case["figures"]["read_response_mean_ns"][of].clone();
     for case in cases {
-        let figure = &case["figures"]["read_response_mean_ns"];
-        let [captured, truth] = ["captured", "truth"].map(|of| figure[of].as_f64().unwrap());
-        assert!((captured / truth - 1.0).abs() < 0.05, "{figure}");
+        let same = |other: &&Value| {
+            other["vm"] == case["vm"] && other["repetition"] == case["repetition"] && other["from"] == case["to"]
+        };
+        let back = cases.iter().find(same).unwrap();
+        for what in ["captured", "replayed", "truth"] {
+            assert_eq!(of(case, what), of(back, what), "{what} of {case}");
+        }
+        assert_eq!(case["replayed_ns"], back["replayed_ns"]);
+        let (captured, truth) = (of(case, "captured").as_f64().unwrap(), of(case, "truth").as_f64().unwrap());
+        assert!((captured / truth - 1.0).abs() < 0.03, "{case}");
     }
     let stack = cases[0]["stack"].as_str().unwrap();
     assert!(stack.contains("guest=mq-deadline@depth=8") && stack.contains("delay_down="), "{stack}");

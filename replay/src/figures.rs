@@ -57,6 +57,7 @@ impl Metrics {
             rules: Vec::new(),
             vms: vms.iter().enumerate().filter_map(|(index, name)| per_vm(index, name)).collect(),
             stack: None,
+            journal_commits: None,
             live: None,
             history: None,
             ratio: None,

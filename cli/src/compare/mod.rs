@@ -351,6 +351,7 @@ impl<'a> Setup<'a> {
             run.notes
                 .push(format!("arrivals were held back by {MAX_QUEUE} {}", self.arguments.replaying.stage.max_queue));
         }
+        run.journal_commits = source.journal_commits();
         run.notes.extend(source.notes(outcome.held_back));
         Ok((Replayed { run, read: source.read(), fairness, rows }, host))
     }

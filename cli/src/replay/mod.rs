@@ -300,6 +300,7 @@ impl Plan<'_> {
         run.drive.clone_from(&name);
         // Every arrival is a little late on a device; the issue-time error says by how much.
         let late_is_known = true;
+        run.journal_commits = ended.source.journal_commits();
         run.notes.extend(ended.source.notes(late_is_known));
         let entry = schedulers::registry::find(&self.scheduler.name);
         run.rules = figures::rules(entry.map_or(&[][..], |entry| entry.rules), [&ended.sent_by_rule[..]]);

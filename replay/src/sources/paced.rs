@@ -3,6 +3,7 @@
 use std::str::FromStr;
 
 use traces::quantity::Fraction;
+use traces::results::JournalCommits;
 use traces::spec::did_you_mean;
 
 use super::closed::BUFFERED_MAX;
@@ -72,6 +73,11 @@ pub trait ReplaySource: Source {
         self.traces().map(MergedTraces::read).unwrap_or_default()
     }
 
+    /// The commits of journals, if the source makes them.
+    fn journal_commits(&self) -> Option<JournalCommits> {
+        None
+    }
+
     /// Notes for the reader of the figures. `held_back`: whether the bound on outstanding arrivals held some back.
     fn notes(&self, _held_back: bool) -> Vec<String> {
         Vec::new()
@@ -105,6 +111,10 @@ impl ReplaySource for Closed {
         Some(Closed::traces(self))
     }
 
+    fn journal_commits(&self) -> Option<JournalCommits> {
+        Some(Closed::journal_commits(self)).filter(|commits| commits.recorded > 0)
+    }
+
     fn notes(&self, held_back: bool) -> Vec<String> {
         let (late, (incomplete, requests)) = (if held_back { 0 } else { self.late() }, self.incomplete());
         let mut notes = Vec::new();
@@ -114,12 +124,16 @@ impl ReplaySource for Closed {
                  requests away from the others in the trace"
             ));
         }
-        let (recorded, made) = self.commits();
-        // A few more or less are those at the edges of the trace.
-        if made.abs_diff(recorded) * 20 > recorded {
+        let commits = Closed::journal_commits(self);
+        if (commits.requests_left_out + commits.requests_repeated) * 100 > requests {
             notes.push(format!(
-                "the journals committed {made} times, and {recorded} times in the trace: on this drive more or fewer \
-                 processes share a commit"
+                "of {} commits of journals {} were left out and {} repeated ({} requests fewer and {} more), since more \
+                 or fewer processes share one on this drive",
+                commits.recorded,
+                commits.left_out,
+                commits.repeated,
+                commits.requests_left_out,
+                commits.requests_repeated
             ));
         }
         for trace in self.held_back_writers() {

@@ -2,6 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::JournalCommits;
 use super::statistics::SpanFigures;
 use crate::request::{Operation, StreamId};
 use crate::units::Nanos;
@@ -25,6 +26,9 @@ pub struct ClosedValidation {
     pub incomplete: u64,
     /// Arrivals that came later than their think time, because their stream had drifted too far from the others.
     pub late: u64,
+    /// The commits of journals, of which the replay may make more or fewer.
+    #[serde(default)]
+    pub journal_commits: JournalCommits,
     /// All requests.
     pub all: Compared,
     /// By operation, of those that occurred.

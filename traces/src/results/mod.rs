@@ -211,6 +211,9 @@ pub struct Run {
     /// The layers that the requests went through, if there was more than one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<StackFigures>,
+    /// The commits of journals, if the replay made them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub journal_commits: Option<JournalCommits>,
     /// How a replay on a real device kept its times.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live: Option<LiveFigures>,
@@ -221,6 +224,36 @@ pub struct Run {
     pub ratio: Option<Ratio>,
     /// Anything a reader of the figures should know.
     pub notes: Vec<String>,
+}
+
+/// The commits of journals in a closed replay, which differ from the recorded ones: on another drive more or fewer
+/// processes share one. All other requests of a trace are replayed once.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JournalCommits {
+    /// Commits in the part of the trace that was read.
+    pub recorded: u64,
+    /// Of these, commits that were not made.
+    pub left_out: u64,
+    /// Commits that were made once more.
+    pub repeated: u64,
+    /// The requests of those that were left out.
+    pub requests_left_out: u64,
+    /// The requests of those that were repeated.
+    pub requests_repeated: u64,
+}
+
+impl JournalCommits {
+    /// The sum of both.
+    #[must_use]
+    pub fn and(self, other: JournalCommits) -> JournalCommits {
+        JournalCommits {
+            recorded: self.recorded + other.recorded,
+            left_out: self.left_out + other.left_out,
+            repeated: self.repeated + other.repeated,
+            requests_left_out: self.requests_left_out + other.requests_left_out,
+            requests_repeated: self.requests_repeated + other.requests_repeated,
+        }
+    }
 }
 
 /// How many requests a rule of a scheduler has sent.

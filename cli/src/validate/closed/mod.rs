@@ -83,6 +83,7 @@ pub fn run(arguments: &ValidateClosed) -> Result<()> {
         depth,
         incomplete,
         late: ended.source.late(),
+        journal_commits: ended.source.journal_commits(),
         all: Compared::new(recorded.all.figures(), replayed.all.figures()),
         operations: operations(&recorded, &replayed),
         streams: streams(&recorded, &replayed, arguments.top),

@@ -54,6 +54,13 @@ pub fn document(result: &ClosedValidation) -> Document {
             result.incomplete
         )));
     }
+    let commits = result.journal_commits;
+    if commits.left_out + commits.repeated > 0 {
+        blocks.push(Block::Sentence(format!(
+            "Of {} commits of journals {} were left out and {} repeated: {} requests fewer and {} more.",
+            commits.recorded, commits.left_out, commits.repeated, commits.requests_left_out, commits.requests_repeated
+        )));
+    }
     if result.late > 0 {
         blocks.push(Block::Sentence(format!(
             "{} arrivals came late, because their stream was further away in the trace than iocast reads ahead.",

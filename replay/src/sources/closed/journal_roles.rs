@@ -17,12 +17,15 @@
 //! Linux lets a sync join a commit that began while its data were being written. Here only a commit that begins after
 //! the data counts.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use traces::{Flags, Nanos, Operation, Record, Request, StreamId, Timestamp, VmId};
 
 /// Fewest commits of a journal, and fewest waits of a stream, that show it. Set by judgement; not varied.
 const SEEN_MIN: u64 = 16;
+/// The most streams of a VM that are taken for journals: those with the most commits. A VM has one for each file system.
+const JOURNALS_MAX: usize = 16;
 /// Fewest arrivals that chance has to send during commits. Set by judgement; not varied.
 const EXPECTED_DURING_MIN: f64 = 8.0;
 /// Largest share of them that a waiting stream sends. Set by judgement; not varied.
@@ -56,14 +59,18 @@ impl JournalRoles {
             }
         }
         let mut roles = JournalRoles::default();
-        for (&(vm, journal), sent) in &streams {
-            let (first, last) = spans[&vm];
-            let Some(commits) = Commits::of(sent, last.since(first)) else { continue };
-            for (&(_, stream), sent) in streams.range((vm, StreamId(0))..=(vm, StreamId(u32::MAX))) {
-                // A stream that waits for two journals waits for the one that is found first.
-                if stream != journal && commits.make_wait(sent) && !roles.waiting.contains_key(&(vm, stream)) {
-                    roles.waiting.insert((vm, stream), journal);
-                    roles.journals.insert((vm, journal));
+        for (&vm, (first, last)) in &spans {
+            let of_vm = || streams.range((vm, StreamId(0))..=(vm, StreamId(u32::MAX)));
+            let with_commits = of_vm().filter_map(|(key, sent)| Some((*key, Commits::of(sent, last.since(*first))?)));
+            let mut journals: Vec<_> = with_commits.collect();
+            journals.sort_by_key(|(key, commits)| (Reverse(commits.periods.len()), *key));
+            for ((_, journal), commits) in journals.into_iter().take(JOURNALS_MAX) {
+                for (&(_, stream), sent) in of_vm() {
+                    // A stream that waits for two journals waits for the one with more commits.
+                    if stream != journal && !roles.waiting.contains_key(&(vm, stream)) && commits.make_wait(sent) {
+                        roles.waiting.insert((vm, stream), journal);
+                        roles.journals.insert((vm, journal));
+                    }
                 }
             }
         }

@@ -14,6 +14,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
+use traces::results::JournalCommits;
 use traces::{Flags, Operation, Record, Request, RequestId, StreamId, Timestamp, VmId};
 
 use self::commits::Journal;
@@ -154,10 +155,10 @@ impl Closed {
         (requests - sum(|vm| vm.completions), requests)
     }
 
-    /// The number of commits of journals that were recorded, and of those that the replay made in their place.
-    pub fn commits(&self) -> (u64, u64) {
+    /// The commits of journals that were recorded, and of these the ones that the replay left out and repeated.
+    pub fn journal_commits(&self) -> JournalCommits {
         let counts = self.journals.iter().map(|journal| journal.commits.counts());
-        counts.fold((0, 0), |sum, (recorded, made)| (sum.0 + recorded, sum.1 + made))
+        counts.fold(JournalCommits::default(), JournalCommits::and)
     }
 
     /// The traces of VMs whose programs the drive of the trace held back from writing. How much they would write on a
@@ -196,8 +197,10 @@ impl Closed {
             }
         }
         if self.exhausted {
-            self.journals.iter_mut().for_each(|journal| journal.commits.read_end());
-            (0..self.journals.len() as u32).for_each(|journal| self.schedule_journal(journal));
+            for journal in 0..self.journals.len() as u32 {
+                self.with_journal(journal, Journal::read_end);
+                self.schedule_journal(journal);
+            }
         }
         self.check_read()
     }
@@ -227,7 +230,6 @@ impl Closed {
         }
         let seen = &mut self.seen[vm];
         seen.requests += 1;
-        seen.buffered += 1;
         seen.completions += u64::from(completed.is_some());
         seen.flags |= !request.flags.is_empty();
         let is_waited_for = request.is_sync() || request.operation == Operation::Flush || !seen.flags;
@@ -244,10 +246,9 @@ impl Closed {
             _ => {}
         }
         let number = self.stream(request.vm, request.stream);
-        self.buffered += 1;
         let stream = &mut self.streams[number as usize];
         if let Some(journal) = stream.commits.filter(|_| request.operation == Operation::Write && request.is_sync()) {
-            self.journals[journal as usize].commits.read(request, completed);
+            self.with_journal(journal, |commits| commits.read(request, completed));
             self.schedule_journal(journal);
             return;
         }
@@ -261,6 +262,8 @@ impl Closed {
             self.journals[journal as usize].commits.read_waiter(waiter, &request, completed, writes)
         });
         let dependency = stream.recorded.infer(request.arrival, completed, kind, wait);
+        self.buffered += 1;
+        self.seen[vm].buffered += 1;
         stream.queue.push_back(Waiting { request, dependency, kind: completed.map(|_| kind as u8) });
         self.schedule(number);
     }
@@ -306,7 +309,7 @@ impl Closed {
             Some(Due::Commit(since, commit)) => {
                 stream.commit_wait = CommitWait::Wants;
                 let (journal, _) = stream.awaits.expect("only a stream that waits depends on a commit");
-                self.journals[journal as usize].commits.want(number, since, commit);
+                self.with_journal(journal, |commits| commits.want(number, since, commit));
                 self.schedule_journal(journal);
             }
             None => {}
@@ -338,21 +341,26 @@ impl Closed {
 
     /// Takes the request of a journal that is due.
     fn take_commit(&mut self, now: Timestamp, number: u32) -> Request {
-        let JournalOf { vm, commits, scheduled } = &mut self.journals[number as usize];
-        *scheduled = None;
-        let held = commits.held();
-        let request = commits.take(now);
-        // A repeated commit adds requests, and those that are left out leave.
-        let seen = &mut self.seen[usize::from(vm.0)];
-        self.buffered = self.buffered + commits.held() - held;
-        seen.buffered = seen.buffered + commits.held() as u64 - held as u64;
+        self.journals[number as usize].scheduled = None;
+        let request = self.with_journal(number, |commits| commits.take(now));
         self.schedule_journal(number);
         request
     }
 
+    /// Changes a journal. Its requests that have not arrived become fewer or more: commits are left out or repeated.
+    fn with_journal<R>(&mut self, number: u32, change: impl FnOnce(&mut Journal) -> R) -> R {
+        let JournalOf { vm, commits, .. } = &mut self.journals[number as usize];
+        let before = commits.held();
+        let result = change(commits);
+        let seen = &mut self.seen[usize::from(vm.0)];
+        self.buffered = self.buffered + commits.held() - before;
+        seen.buffered = seen.buffered + commits.held() as u64 - before as u64;
+        result
+    }
+
     /// A request of a journal has completed.
     fn commit_completed(&mut self, now: Timestamp, number: u32) {
-        if self.journals[number as usize].commits.completed(now) {
+        if self.with_journal(number, |commits| commits.completed(now)) {
             while let Some(stream) = self.journals[number as usize].commits.next_served() {
                 self.streams[stream as usize].commit_wait = CommitWait::Served(now);
                 self.schedule(stream);

@@ -28,14 +28,23 @@ fn closed(records: &[(u64, Option<u64>, u32)]) -> Closed {
 }
 
 pub(super) fn closed_over(records: Vec<Record>) -> Closed {
+    closed_over_vms(vec![records])
+}
+
+/// A replay of the VMs with these records.
+pub(super) fn closed_over_vms(vms: Vec<Vec<Record>>) -> Closed {
+    let traces = vms.into_iter().map(trace).collect();
+    Closed::new(MergedTraces::new(traces, TimeWindow::default(), Sectors::new(1 << 20)))
+}
+
+fn trace(records: Vec<Record>) -> VmTrace {
     let reader = InMemoryTrace::new(TraceMeta::new("listed", Layer::GuestQueue, "none"), records);
-    let trace = VmTrace {
+    VmTrace {
         name: "vm".to_owned(),
         path: PathBuf::from("listed"),
         reader: Box::new(reader),
         map: AddressMap::Shift { place: Sectors::ZERO },
-    };
-    Closed::new(MergedTraces::new(vec![trace], TimeWindow::default(), Sectors::new(1 << 20)))
+    }
 }
 
 /// Arrival times when every request takes `service` and all run in parallel.
@@ -217,7 +226,8 @@ fn completion_by_chance_within_a_batch_is_no_dependency() {
     assert_eq!(since_of(|n| n * 7 % 10), Since::Arrival, "it lies anywhere");
 }
 
-/// A process that writes 1 ms long and thinks for 9 ms, and a flusher that writes every 40 ms, 30 us long.
+/// A process that writes 1 ms long and thinks for 9 ms, and a flusher that writes twice every 200 ms, 20 ms apart and
+/// 30 us long.
 fn writer_and_flusher(writes: Operation, flags: Flags) -> Vec<Record> {
     const MS: u64 = 1_000_000;
     let of = |stream: u32, at: u64, took: u64, operation, flags| {
@@ -225,28 +235,35 @@ fn writer_and_flusher(writes: Operation, flags: Flags) -> Vec<Record> {
         (record.request.operation, record.request.flags) = (operation, flags);
         record
     };
-    let mut records: Vec<Record> = (0..400).map(|n| of(1, n * 10 * MS, MS, writes, flags)).collect();
-    records.extend((1..100).map(|n| of(2, n * 40 * MS, 30_000, Operation::Write, Flags::META)));
+    let mut records: Vec<Record> = (0..2000).map(|n| of(1, n * 10 * MS, MS, writes, flags)).collect();
+    let at = |n: u64| n / 2 * 200 * MS + n % 2 * 20 * MS;
+    records.extend((2..200).map(|n| of(2, at(n), 30_000, Operation::Write, Flags::META)));
     records.sort_by_key(|record| record.request.arrival);
     records
 }
 
 #[test]
 fn page_cache_is_written_at_the_pace_of_the_processes_that_write() {
-    let bursts = |records: Vec<Record>, service_ms: u64| {
+    // The flusher's writes until the process has sent 1500 requests, and how far apart the two of a burst are, ms.
+    let flushed = |records: Vec<Record>, service_ms: u64| {
         let arrivals = arrivals(&mut closed_over(records), service_ms * 1_000_000);
         let of = |stream: u32| arrivals.iter().filter(move |(_, of)| *of == stream).map(|(at, _)| *at);
-        let last = of(1).nth(300).unwrap();
-        of(2).filter(|at| *at < last).count()
+        let last = of(1).nth(1500).unwrap();
+        let written: Vec<u64> = of(2).filter(|at| *at < last).collect();
+        let apart: Vec<u64> = written.chunks_exact(2).map(|burst| (burst[1] - burst[0]) / 1_000_000).collect();
+        (written.len(), apart)
     };
-    // 300 writes are as much as 75 of the flusher's, however long a write takes.
+    // 1500 requests are as much as 150 of the flusher's writes. At half the pace the 180 ms between two bursts become
+    // 360, and a burst stays as it was: 30 s of 380 ms each.
     let syncing = || writer_and_flusher(Operation::Write, Flags::SYNC);
-    assert_eq!(bursts(syncing(), 1), 74);
-    assert!((68..=76).contains(&bursts(syncing(), 21)), "{}", bursts(syncing(), 21));
-    // Nor is a journal that nobody waits for.
-    assert_eq!(bursts(writer_and_flusher(Operation::Write, Flags::SYNC | Flags::META), 21), 99);
-    // A process that reads need not be the one whose pages are written: 9 s are 225 of the flusher's, which has 99.
-    assert_eq!(bursts(writer_and_flusher(Operation::Read, Flags::empty()), 21), 99);
+    assert_eq!(flushed(syncing(), 1).0, 148);
+    let (written, apart) = flushed(syncing(), 11);
+    assert!((156..=158).contains(&written), "{written}");
+    assert!(apart.iter().all(|ms| *ms == 20), "{apart:?}");
+    // A journal that nobody waits for sets no pace, and a process that reads need not be the one whose pages are
+    // written: 30 s are 300 of the flusher's writes, which has 198.
+    assert_eq!(flushed(writer_and_flusher(Operation::Write, Flags::SYNC | Flags::META), 11).0, 198);
+    assert_eq!(flushed(writer_and_flusher(Operation::Read, Flags::empty()), 11).0, 198);
 }
 
 #[test]
