@@ -303,3 +303,82 @@ impl Journal {
         self.served.pop()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::{Flags, Lba, Operation, Sectors};
+
+    use super::*;
+
+    fn at(ns: u64) -> Timestamp {
+        Timestamp::from_ns(ns)
+    }
+
+    fn write(arrival: u64, lba: u64, flags: Flags) -> Request {
+        let mut request = Request::new(at(arrival), Operation::Write, Lba::new(lba), Sectors::new(8));
+        request.flags = flags;
+        request
+    }
+
+    /// A journal with `commits` commits of one durable write each, at sector 8 times its number. A stream wanted each
+    /// 30 ns before it began, and went on 5 ns after its end.
+    fn recorded(commits: u64) -> Journal {
+        let mut journal = Journal::default();
+        let waiter = journal.add_waiter();
+        for number in 0..commits {
+            let began = 1_000 * number + 100;
+            let own = write(began - 50, 9_999, Flags::SYNC);
+            let wait = journal.read_waiter(waiter, &own, Some(at(began - 30)), true);
+            assert_eq!(wait.map(|wait| wait.commit), number.checked_sub(1));
+            journal.read(write(began, 8 * number, Flags::SYNC | Flags::FUA), Some(at(began + 20)));
+        }
+        journal
+    }
+
+    /// Takes the next commit at `now`, which takes 20 ns. Returns its number and the streams that it served.
+    fn commit(journal: &mut Journal, now: u64) -> (u64, Vec<u32>) {
+        let number = journal.take(at(now)).lba.sector() / 8;
+        assert!(journal.completed(at(now + 20)));
+        (number, std::iter::from_fn(|| journal.next_served()).collect())
+    }
+
+    #[test]
+    fn commit_begins_the_recorded_delay_after_it_is_wanted_or_the_one_before_ends() {
+        let mut journal = recorded(10);
+        journal.want(7, at(500), 0);
+        assert_eq!(journal.due(), Some(at(530)));
+        journal.take(at(530));
+        journal.want(8, at(540), 1);
+        assert_eq!(journal.due(), None, "one runs");
+        assert!(journal.completed(at(600)));
+        assert_eq!(journal.next_served(), Some(7));
+        assert_eq!(journal.due(), Some(at(630)));
+    }
+
+    #[test]
+    fn stream_that_wants_a_commit_as_it_begins_waits_for_the_next() {
+        let mut journal = recorded(10);
+        journal.want(1, at(500), 0);
+        journal.want(2, at(510), 0);
+        journal.want(3, at(530), 0);
+        assert_eq!(commit(&mut journal, 530).1, [1, 2]);
+        assert_eq!(commit(&mut journal, 600).1, [3]);
+    }
+
+    #[test]
+    fn recorded_commits_are_taken_in_order_repeated_if_ahead_and_left_out_if_far_behind() {
+        let mut journal = recorded(100);
+        let mut next = |stream: u32, wanted: u64, now: u64| {
+            journal.want(stream, at(now), wanted);
+            commit(&mut journal, now + 30).0
+        };
+        // Two streams that shared commit 0 need one each.
+        assert_eq!((next(1, 0, 1_000), next(2, 0, 2_000)), (0, 0));
+        // One may be ahead of the other.
+        assert_eq!((next(1, 3, 3_000), next(2, 2, 4_000), next(1, 4, 5_000)), (1, 2, 3));
+        // They share one where there were many.
+        assert_eq!((next(1, 60, 6_000), next(2, 61, 7_000)), (44, 45));
+        let JournalCommits { recorded, left_out, repeated, .. } = journal.counts();
+        assert_eq!((recorded, left_out, repeated), (100, 40, 1));
+    }
+}

@@ -10,6 +10,11 @@
 //!   other time.
 //! - A fast device commits in so little time that chance would hardly ever send during a commit. There the wait is seen
 //!   at the beginning: commits begin far sooner after the process's writes than at an arbitrary time.
+//! - A process that thinks for longer than the journal pauses would hardly ever send during the next commit by chance,
+//!   either. There its think time shows: counted from the commit's end it is far steadier than from its own write.
+//!
+//! What chance would do is counted in the trace itself: the same times between a process's write and its next request,
+//! laid at other times of the trace ([`SHIFTS`]).
 //!
 //! A process that does not wait sends after its writes without any commit in between, unless commits are frequent. So
 //! most of its writes must be followed by a whole commit before it goes on.
@@ -26,13 +31,19 @@ use traces::{Flags, Nanos, Operation, Record, Request, StreamId, Timestamp, VmId
 const SEEN_MIN: u64 = 16;
 /// The most streams of a VM that are taken for journals: those with the most commits. A VM has one for each file system.
 const JOURNALS_MAX: usize = 16;
-/// Fewest arrivals that chance has to send during commits. Set by judgement; not varied.
+/// By how many parts of the trace its requests are shifted, each by one more, to count what chance does. Set by judgement;
+/// not varied.
+const SHIFTS: u64 = 5;
+/// Fewest requests that chance has to send during commits. Set by judgement; not varied.
 const EXPECTED_DURING_MIN: f64 = 8.0;
 /// Largest share of them that a waiting stream sends. Set by judgement; not varied.
 const DURING_SHARE_MAX: f64 = 0.25;
-/// Largest time from a waiting stream's write to the commit, as a share of the time between two commits. Chance makes it
-/// one half. Set by judgement; not varied.
-const BEGINS_SOON_SHARE_MAX: f64 = 0.125;
+/// Largest time from a waiting stream's write to the commit, as a share of what chance makes it. Set by judgement; not
+/// varied.
+const BEGINS_SOON_SHARE_MAX: f64 = 0.25;
+/// Largest deviation of the times from commits to the requests after them, as a share of that of the times from writes.
+/// Set by judgement; not varied.
+const STEADY_SHARE_MAX: f64 = 0.5;
 
 /// The journals and the streams that wait for each.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -65,20 +76,33 @@ impl JournalRoles {
             let mut journals: Vec<_> = with_commits.collect();
             journals.sort_by_key(|(key, commits)| (Reverse(commits.periods.len()), *key));
             for ((_, journal), commits) in journals.into_iter().take(JOURNALS_MAX) {
-                for (&(_, stream), sent) in of_vm() {
-                    // A stream that waits for two journals waits for the one with more commits.
-                    if stream != journal && !roles.waiting.contains_key(&(vm, stream)) && commits.make_wait(sent) {
-                        roles.waiting.insert((vm, stream), journal);
-                        roles.journals.insert((vm, journal));
-                    }
-                }
+                roles.add(vm, journal, &commits, of_vm());
             }
         }
-        // Nobody waits for a stream that waits itself.
-        let JournalRoles { waiting, journals } = &mut roles;
-        journals.retain(|journal| !waiting.contains_key(journal));
-        waiting.retain(|(vm, _), journal| journals.contains(&(*vm, *journal)));
         roles
+    }
+
+    /// Adds the streams that wait for a journal. A stream waits for one journal, that with more commits, and no journal
+    /// waits.
+    fn add<'a>(
+        &mut self,
+        vm: VmId,
+        journal: StreamId,
+        commits: &Commits,
+        streams: impl Iterator<Item = (&'a (VmId, StreamId), &'a Vec<Sent>)>,
+    ) {
+        if self.waiting.contains_key(&(vm, journal)) {
+            return;
+        }
+        for (&stream, sent) in streams {
+            let is_free = !self.waiting.contains_key(&stream) && !self.journals.contains(&stream);
+            if is_free && stream.1 != journal && commits.make_wait(sent) {
+                self.waiting.insert(stream, journal);
+            }
+        }
+        if self.waiting.iter().any(|((of, _), awaited)| *of == vm && *awaited == journal) {
+            self.journals.insert((vm, journal));
+        }
     }
 
     /// Whether a stream is a journal. Its synchronous writes are commits; what it writes back is not.
@@ -105,13 +129,54 @@ struct Sent {
     durable: bool,
 }
 
-/// The commits of a stream: beginning and end of each, in order.
+/// The commits of a stream.
 struct Commits {
+    /// Beginning and end of each, in order.
     periods: Vec<(Timestamp, Timestamp)>,
-    /// The share of the time in which one runs.
-    busy: f64,
-    /// The mean time between two beginnings.
-    interval: f64,
+    /// The length of the trace.
+    span: Nanos,
+}
+
+/// What a stream did after its writes.
+#[derive(Clone, Copy, Debug, Default)]
+struct Tally {
+    writes: u64,
+    /// Writes after which the next commit ended before the stream went on.
+    waits: u64,
+    /// Writes after which the stream went on during the next commit.
+    during: u64,
+    /// The time from the writes counted in `waits` to the commits, ns.
+    until_begin: u64,
+    /// From these writes, and from the ends of these commits, to the next request.
+    since_write: Spread,
+    since_commit: Spread,
+}
+
+/// Sums of times and of their squares, ns.
+#[derive(Clone, Copy, Debug, Default)]
+struct Spread {
+    count: f64,
+    sum: f64,
+    squares: f64,
+}
+
+impl Spread {
+    fn add(&mut self, span: Nanos) {
+        let ns = span.as_ns() as f64;
+        (self.count, self.sum, self.squares) = (self.count + 1.0, self.sum + ns, self.squares + ns * ns);
+    }
+
+    /// The standard deviation, ns.
+    fn deviation(&self) -> f64 {
+        let mean = self.sum / self.count;
+        (self.squares / self.count - mean * mean).max(0.0).sqrt()
+    }
+}
+
+impl Tally {
+    fn mean_until_begin(&self) -> f64 {
+        self.until_begin as f64 / self.waits.max(1) as f64
+    }
 }
 
 impl Commits {
@@ -126,42 +191,50 @@ impl Commits {
                 periods.extend(begun.take());
             }
         }
-        if (periods.len() as u64) < SEEN_MIN || span == Nanos::ZERO {
-            return None;
-        }
-        let busy: u64 = periods.iter().map(|(begin, end)| end.since(*begin).as_ns()).sum();
-        let span = span.as_ns() as f64;
-        let interval = span / periods.len() as f64;
-        Some(Commits { busy: busy as f64 / span, interval, periods })
+        ((periods.len() as u64) >= SEEN_MIN && span > Nanos::ZERO).then_some(Commits { periods, span })
     }
 
-    /// Whether a stream that sent these requests waits for the commits.
-    fn make_wait(&self, sent: &[Sent]) -> bool {
-        let (mut writes, mut waits, mut during, mut until_begin) = (0u64, 0u64, 0u64, 0u64);
+    /// Counts what a stream that sent these requests did, if its writes had completed `shift` later, around the trace.
+    fn tally(&self, sent: &[Sent], shift: Nanos) -> Tally {
+        let mut tally = Tally::default();
         let mut done = Timestamp::ZERO;
         let mut has_written = false;
         for request in sent {
             if has_written && done <= request.arrival {
-                writes += 1;
-                let next = self.periods.partition_point(|(begin, _)| *begin < done);
+                tally.writes += 1;
+                let wrote = Timestamp::from_ns((done.as_ns() + shift.as_ns()) % (self.span.as_ns() + 1));
+                let goes_on = wrote.saturating_add(request.arrival.since(done));
+                let next = self.periods.partition_point(|(begin, _)| *begin < wrote);
                 match self.periods.get(next) {
-                    Some((begin, end)) if *end <= request.arrival => {
-                        waits += 1;
-                        until_begin += begin.since(done).as_ns();
+                    Some((begin, end)) if *end <= goes_on => {
+                        tally.waits += 1;
+                        tally.until_begin += begin.since(wrote).as_ns();
+                        tally.since_write.add(goes_on.since(wrote));
+                        tally.since_commit.add(goes_on.since(*end));
                     }
-                    Some((begin, _)) if *begin <= request.arrival => during += 1,
+                    Some((begin, _)) if *begin <= goes_on => tally.during += 1,
                     _ => {}
                 }
             }
             done = done.max(request.completed);
             has_written = request.writes;
         }
-        if waits < SEEN_MIN || 2 * waits < writes {
+        tally
+    }
+
+    /// Whether a stream that sent these requests waits for the commits.
+    fn make_wait(&self, sent: &[Sent]) -> bool {
+        let seen = self.tally(sent, Nanos::ZERO);
+        if seen.waits < SEEN_MIN || 2 * seen.waits < seen.writes {
             return false;
         }
-        let expected = self.busy * writes as f64;
-        let keeps_out = expected >= EXPECTED_DURING_MIN && during as f64 <= DURING_SHARE_MAX * expected;
-        let begins_soon = until_begin as f64 / waits as f64 <= BEGINS_SOON_SHARE_MAX * self.interval;
-        keeps_out || (begins_soon && expected < EXPECTED_DURING_MIN)
+        let shifted = |part: u64| self.tally(sent, Nanos::from_ns(self.span.as_ns() / SHIFTS * part));
+        let by_chance: Vec<Tally> = (1..SHIFTS).map(shifted).collect();
+        let mean = |of: fn(&Tally) -> f64| by_chance.iter().map(of).sum::<f64>() / by_chance.len() as f64;
+        let expected = mean(|tally| tally.during as f64);
+        let keeps_out = expected >= EXPECTED_DURING_MIN && seen.during as f64 <= DURING_SHARE_MAX * expected;
+        let begins_soon = seen.mean_until_begin() <= BEGINS_SOON_SHARE_MAX * mean(Tally::mean_until_begin);
+        let is_steady = seen.since_commit.deviation() <= STEADY_SHARE_MAX * seen.since_write.deviation();
+        keeps_out || begins_soon || is_steady
     }
 }

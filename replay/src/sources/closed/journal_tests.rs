@@ -78,6 +78,7 @@ fn processes_that_sync_do_on_another_device_what_they_would_have_done_there() {
         let truth = recorded(&synced(&THINKS, to, 1_000_000));
         let mut source = closed_over(trace.clone());
         let found = replayed(&mut source, to);
+        assert_eq!(source.late(), 0);
         for stream in 0..THINKS.len() as u32 {
             assert_eq!(found[&stream].len(), recorded(&trace)[&stream].len(), "all of stream {stream}");
         }
@@ -122,7 +123,9 @@ fn commit_that_nobody_waits_for_comes_by_its_timer() {
         let durable = Flags::SYNC | Flags::PREFLUSH | Flags::FUA;
         trace.push(record(JOURNAL, end + round * 50_000, 100, Operation::Write, durable));
     }
-    let found = replayed(&mut closed_over(trace), 900);
+    let mut source = closed_over(trace);
+    let found = replayed(&mut source, 900);
+    assert_eq!(source.late(), 0);
     let last = &found[&JOURNAL][found[&JOURNAL].len() - 10..];
     assert!(last.windows(2).all(|pair| pair[1] - pair[0] == 50_000), "{last:?}");
 }
@@ -144,6 +147,59 @@ fn process_that_does_not_wait_is_not_made_to() {
     // On a fast device it is not seen in arrivals during commits, but in commits that begin at once.
     let fast = synced(&[40_011], 30, 4_000_000);
     assert_eq!(JournalRoles::of(&fast).awaited(VmId(0), StreamId(0)), Some(StreamId(JOURNAL)));
+}
+
+#[test]
+fn process_that_thinks_for_long_or_syncs_seldom_is_not_made_to_wait() {
+    let awaited = |own: Vec<Record>| {
+        let mut trace = synced(&THINKS[..2], 700, 2_000_000);
+        trace.extend(own);
+        trace.sort_by_key(|record| record.request.arrival);
+        JournalRoles::of(&trace).awaited(VmId(0), StreamId(5))
+    };
+    // It writes past the page cache and thinks for several commits: one always ends before it goes on.
+    let shift = |n: u64| n * 7_919 % 5_000;
+    let thinks = |n: u64| record(5, n * 17_000 + shift(n), 400, Operation::Write, Flags::SYNC);
+    assert_eq!(awaited((0..110).map(thinks).collect()), None);
+    // It writes often, and goes on during commits as often as not.
+    let often = |n: u64| record(5, n * 3_900 + shift(n) / 4, 400, Operation::Write, Flags::SYNC);
+    assert_eq!(awaited((0..500).map(often).collect()), None);
+    // It waits for a commit after one write of four, and not for the others.
+    let (mut own, mut at) = (Vec::new(), 0);
+    let commits: Vec<(u64, u64)> = synced(&THINKS[..2], 700, 2_000_000)
+        .iter()
+        .filter(|record| record.request.stream == StreamId(JOURNAL) && record.request.flags.contains(Flags::FUA))
+        .map(|record| record.request.arrival.as_ns())
+        .map(|durable| (durable - 700, durable + 700))
+        .collect();
+    for n in 0..400 {
+        own.push(record(5, at, 100, Operation::Write, Flags::SYNC));
+        at += 150;
+        if n % 4 == 0 {
+            at = commits.iter().find(|(begin, _)| *begin >= at).map_or(at, |(_, end)| *end) + 50;
+        }
+    }
+    assert_eq!(awaited(own), None);
+}
+
+#[test]
+fn journal_waits_for_no_journal() {
+    // A file system in a file of another: its journal waits for that one's, as its processes do.
+    let inner = synced(&THINKS, 1_000, 1_000_000);
+    let outer = inner.iter().filter(|record| record.request.flags.contains(Flags::FUA)).map(|record| {
+        let arrival = record.request.arrival.as_ns();
+        super::journal_tests::record(8, arrival + 50, 100, Operation::Write, Flags::SYNC | Flags::FUA)
+    });
+    let mut trace: Vec<Record> = inner.iter().cloned().chain(outer).collect();
+    trace.sort_by_key(|record| record.request.arrival);
+    let roles = JournalRoles::of(&trace);
+    let journals: Vec<u32> = (0..10).filter(|&stream| roles.is_journal(VmId(0), StreamId(stream))).collect();
+    for &journal in &journals {
+        assert_eq!(roles.awaited(VmId(0), StreamId(journal)), None);
+    }
+    assert!(!journals.is_empty());
+    let awaited: Vec<u32> = (0..10).filter_map(|of| roles.awaited(VmId(0), StreamId(of))).map(|of| of.0).collect();
+    assert!(awaited.iter().all(|awaited| journals.contains(awaited)), "{awaited:?} {journals:?}");
 }
 
 #[test]
