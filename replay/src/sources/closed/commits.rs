@@ -172,7 +172,6 @@ impl Journal {
         if let Some(reading) = self.reading.take() {
             self.close(reading);
         }
-        self.leave_out_surplus();
     }
 
     fn read_beginning(&mut self, at: Timestamp) -> Reading {
@@ -353,6 +352,19 @@ mod tests {
         assert!(journal.completed(at(600)));
         assert_eq!(journal.next_served(), Some(7));
         assert_eq!(journal.due(), Some(at(630)));
+    }
+
+    #[test]
+    fn stream_that_has_read_since_its_write_does_not_wait() {
+        let mut journal = Journal::default();
+        let waiter = journal.add_waiter();
+        let mut wait = |began: u64, writes: bool| {
+            journal.read_waiter(waiter, &write(began - 50, 9_999, Flags::SYNC), Some(at(began - 30)), writes);
+            journal.read(write(began, 0, Flags::SYNC | Flags::FUA), Some(at(began + 20)));
+            journal.read_waiter(waiter, &write(began + 30, 9_999, Flags::SYNC), Some(at(began + 40)), false)
+        };
+        assert_eq!(wait(1_000, true), Some(Wait { commit: 0, end: at(1_020) }));
+        assert_eq!(wait(2_000, false), None);
     }
 
     #[test]

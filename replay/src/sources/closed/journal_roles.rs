@@ -82,8 +82,8 @@ impl JournalRoles {
         roles
     }
 
-    /// Adds the streams that wait for a journal. A stream waits for one journal, that with more commits, and no journal
-    /// waits.
+    /// Adds the streams that wait for a journal. A stream waits for one journal, that with more commits, and a journal for
+    /// none with fewer.
     fn add<'a>(
         &mut self,
         vm: VmId,
@@ -91,9 +91,6 @@ impl JournalRoles {
         commits: &Commits,
         streams: impl Iterator<Item = (&'a (VmId, StreamId), &'a Vec<Sent>)>,
     ) {
-        if self.waiting.contains_key(&(vm, journal)) {
-            return;
-        }
         for (&stream, sent) in streams {
             let is_free = !self.waiting.contains_key(&stream) && !self.journals.contains(&stream);
             if is_free && stream.1 != journal && commits.make_wait(sent) {
