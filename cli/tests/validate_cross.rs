@@ -64,6 +64,13 @@ fn the_twin_replays_what_was_captured_on_the_recorded_device_too() {
 }
 
 #[test]
+fn the_output_says_what_was_chosen_when_errors_had_been_seen() {
+    let text = stdout(&["validate", "cross", "--synthetic", "--vms", "1"]);
+    let text = text.replace('\n', " ");
+    assert!(text.contains("measured for the same time") && text.contains("when errors of the shipped labs"), "{text}");
+}
+
+#[test]
 fn a_transport_is_learned_from_the_other_vms() {
     let result = json(&["validate", "cross", &sample("lab-virtio"), &sample("lab-iscsi")]);
     let of = |vm: &str, from: &str| {

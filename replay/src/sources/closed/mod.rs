@@ -22,7 +22,7 @@ use self::dependencies::{UNAWAITED, WAITED_FOR};
 pub use self::journal_roles::JournalRoles;
 use self::journal_roles::is_durable;
 use self::stream::{CommitWait, Due, Stream, Waiting};
-use self::write_back::{Pace, WriteBack};
+use self::write_back::{Progress, WriteBack};
 use crate::source::{Next, ReplayError, Source};
 use crate::sources::MergedTraces;
 
@@ -63,8 +63,8 @@ struct Seen {
     completions: u64,
     /// Whether its trace has shown a flag.
     flags: bool,
-    /// How fast its processes advance.
-    pace: Pace,
+    /// How far the processes that write have come.
+    progress: Progress,
     write_back: WriteBack,
     /// When all durable writes have completed.
     durable_until: Timestamp,
@@ -300,7 +300,7 @@ impl Closed {
         if stream.scheduled {
             return;
         }
-        match stream.due(self.seen[usize::from(stream.vm.0)].pace) {
+        match stream.due(self.seen[usize::from(stream.vm.0)].progress) {
             Some(Due::At(due)) => {
                 stream.scheduled = true;
                 self.sequence += 1;
@@ -373,11 +373,10 @@ impl Closed {
     fn take_of_stream(&mut self, now: Timestamp, number: u32) -> (Request, Option<u8>) {
         let stream = &mut self.streams[number as usize];
         let mut head = stream.queue.pop_front().expect("a stream that is due has a request");
-        let recorded = std::mem::replace(&mut stream.recorded_arrival, head.request.arrival);
-        let replayed = std::mem::replace(&mut stream.replayed_arrival, now);
+        stream.replayed_arrival = now;
         let seen = &mut self.seen[usize::from(stream.vm.0)];
-        if stream.writes && !stream.writes_back && recorded > Timestamp::ZERO {
-            seen.pace.add(now.saturating_since(replayed), head.request.arrival.saturating_since(recorded));
+        if stream.writes && !stream.writes_back {
+            seen.progress.sends(now, head.request.arrival, &mut stream.late_ns);
         }
         stream.scheduled = false;
         stream.commit_wait = CommitWait::Idle;

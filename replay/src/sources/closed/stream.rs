@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use traces::{Request, Timestamp, VmId};
 
 use super::dependencies::{Dependency, Recorded, Since, UNAWAITED, WAITED_FOR};
-use super::write_back::Pace;
+use super::write_back::Progress;
 
 #[derive(Debug)]
 pub(super) struct Waiting {
@@ -65,9 +65,9 @@ pub(super) struct Stream {
     pub(super) recorded: Recorded,
     pub(super) queue: VecDeque<Waiting>,
     pub(super) completions: [Completions; 2],
-    /// The latest arrival in the replay, and in the trace.
     pub(super) replayed_arrival: Timestamp,
-    pub(super) recorded_arrival: Timestamp,
+    /// By how much its latest arrival was later than in the trace, if it counts for the VM's progress.
+    pub(super) late_ns: Option<i64>,
     /// Whether it has sent a flush or a synchronous write that is not of metadata.
     pub(super) writes: bool,
     /// Whether it has sent a write that nobody waits for.
@@ -77,12 +77,11 @@ pub(super) struct Stream {
 }
 
 impl Stream {
-    /// When the next request arrives, if that is known. `pace` is that of its VM.
-    pub(super) fn due(&mut self, pace: Pace) -> Option<Due> {
-        let Waiting { dependency: Dependency { since, mut span, completed }, kind, .. } = *self.queue.front()?;
-        if since == Since::Arrival && kind == Some(UNAWAITED as u8) {
-            span = pace.of(span);
-        }
+    /// When the next request arrives, if that is known. `progress` is that of its VM.
+    pub(super) fn due(&mut self, progress: Progress) -> Option<Due> {
+        let Waiting { request, dependency: Dependency { since, span, completed }, kind } = *self.queue.front()?;
+        let is_write_back = since == Since::Arrival && kind == Some(UNAWAITED as u8);
+        let burst = if is_write_back { progress.burst(request.arrival, span) } else { None };
         let waited_for = self.completions[WAITED_FOR].reached(completed[WAITED_FOR])?;
         let unawaited = self.completions[UNAWAITED].reached(completed[UNAWAITED])?;
         let begin = match since {
@@ -95,6 +94,6 @@ impl Stream {
                 CommitWait::Served(end) => end,
             },
         };
-        Some(Due::At((begin + span).max(self.replayed_arrival).max(waited_for).max(unawaited)))
+        Some(Due::At(burst.unwrap_or_else(|| begin + span).max(self.replayed_arrival).max(waited_for).max(unawaited)))
     }
 }

@@ -1,43 +1,42 @@
-//! The page cache's writes, which nobody waits for: their pace, and whether the drive held back their programs.
+//! The page cache's writes, which nobody waits for: when they come, and whether the drive held back their programs.
 
 use traces::{Nanos, Timestamp};
 
-/// The pace of a VM weighs each new request by 1 / 2^6. Set by judgement; not varied.
-const PACE_DECAY_BITS: u32 = 6;
-/// Shorter gaps lie within a burst of writes, whose times the kernel and the device make. Of 1 and 100 ms, which were
-/// tried, this is better on the shipped mail server, whose bursts 1 ms pulled together, and as good on the suite's
-/// training and validation parts.
-const PACED_GAP_MIN: Nanos = Nanos::from_ms(100);
-/// Gaps grow to no more than so many times the recorded ones.
-const PACE_MAX: u64 = 64;
-
+/// Shorter gaps lie within a burst of writes, whose times the kernel and the device make. Chosen from 1 and 100 ms on the
+/// shipped mail server, and on the suite's training and validation parts.
+const BURST_GAP_MIN: Nanos = Nanos::from_ms(100);
 /// Fewest writes that nobody waits for, and share of the time in which some are outstanding, from which on the drive has
 /// held back the programs that wrote. Set by judgement; not varied.
 const HELD_BACK_WRITES_MIN: u64 = 100;
 const HELD_BACK_SHARE: f64 = 0.9;
 
-/// How fast the processes of a VM that write synchronously advance: time of the replay and time of the trace between
-/// their requests, ns, decaying sums.
+/// How far the processes of a VM that write synchronously have come in the trace. All its writes of the page cache follow
+/// them, so that bursts of several kernel threads stay apart as in the trace.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
-    replayed: u64,
-    recorded: u64,
+pub(super) struct Progress {
+    /// The sum of the time by which each of them is later than in the trace, ns.
+    late_ns: i64,
+    processes: i64,
 }
 
-impl Pace {
-    pub(super) fn add(&mut self, replayed: Nanos, recorded: Nanos) {
-        let add = |sum: &mut u64, span: Nanos| *sum = (*sum - (*sum >> PACE_DECAY_BITS)).saturating_add(span.as_ns());
-        add(&mut self.replayed, replayed);
-        add(&mut self.recorded, recorded);
+impl Progress {
+    /// One of the processes sends a request at `now`, in the trace at `arrival`. `late_ns` is by how much its request before
+    /// was late; it is replaced.
+    pub(super) fn sends(&mut self, now: Timestamp, arrival: Timestamp, late_ns: &mut Option<i64>) {
+        let late = now.as_ns() as i64 - arrival.as_ns() as i64;
+        self.processes += i64::from(late_ns.is_none());
+        self.late_ns += late - late_ns.replace(late).unwrap_or(0);
     }
 
-    /// A recorded span of time at this pace.
-    pub(super) fn of(self, span: Nanos) -> Nanos {
-        if self.recorded == 0 || span < PACED_GAP_MIN {
-            return span;
-        }
-        let ns = u128::from(span.as_ns()) * u128::from(self.replayed) / u128::from(self.recorded);
-        Nanos::from_ns(u64::try_from(ns).unwrap_or(u64::MAX)).min(Nanos::from_ns(span.as_ns().saturating_mul(PACE_MAX)))
+    /// When a burst of writes comes that came `gap` after the write before, in the trace at `arrival`. Nothing for
+    /// shorter gaps than [`BURST_GAP_MIN`], or if there are no such processes.
+    pub(super) fn burst(self, arrival: Timestamp, gap: Nanos) -> Option<Timestamp> {
+        let is_known = self.processes > 0 && gap >= BURST_GAP_MIN;
+        is_known.then(|| {
+            let late = self.late_ns / self.processes;
+            let moved = arrival.as_ns().saturating_add_signed(late);
+            Timestamp::from_ns(moved)
+        })
     }
 }
 
