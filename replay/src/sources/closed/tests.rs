@@ -279,7 +279,13 @@ fn page_cache_is_written_at_the_pace_of_the_processes_that_write() {
 #[test]
 fn page_cache_is_written_later_by_as_much_as_the_processes_were_and_not_for_ever_slower() {
     let mut trace = writer_and_flusher(Operation::Write, Flags::SYNC);
-    // The process ends after a quarter of the trace; until then it is late by 5 s.
+    // A second process does the same. They end after a quarter of the trace; until then each is late by 5 s.
+    let second = trace.iter().filter(|record| record.request.stream == StreamId(1)).cloned().map(|mut record| {
+        record.request.stream = StreamId(4);
+        record
+    });
+    trace.extend(second.collect::<Vec<Record>>());
+    trace.sort_by_key(|record| record.request.arrival);
     let end = Timestamp::from_ns(5_000_000_000);
     trace.retain(|record| record.request.stream == StreamId(2) || record.request.arrival < end);
     let arrivals = arrivals(&mut closed_over(trace), 11_000_000);
