@@ -32,7 +32,7 @@ mod journal_roles;
 mod stream;
 mod write_back;
 
-/// The number of records that are read ahead; about 5 MB.
+/// The number of records that are read ahead; about 5 MB, and at the start, when roles are learned, twice as much.
 pub const BUFFERED_MAX: usize = 65_536;
 
 /// A trace without a completion among this many requests records no completions; at the edges of a capture some are
