@@ -61,6 +61,7 @@ fn run(name: &str, history: Option<History>) -> Run {
         rules: vec![RuleFigures { name: HOSTILE.to_owned(), requests: 0, share: None }],
         vms: Vec::new(),
         stack: None,
+        journal_commits: None,
         live: None,
         history,
         ratio: None,
