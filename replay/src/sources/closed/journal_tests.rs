@@ -222,7 +222,7 @@ fn journal_of_a_file_system_in_a_file_waits_for_no_other_journal() {
         let completed = request.observed.completed.unwrap().as_ns();
         record(8, completed + 10, 30, Operation::Write, durable)
     });
-    let mut trace: Vec<Record> = inner.iter().cloned().chain(below).collect();
+    let mut trace: Vec<Record> = inner.iter().copied().chain(below).collect();
     // The upper one commits a few times by its timer, too.
     trace.extend((1..=5).map(|n| record(JOURNAL, end + n * 100_000, 100, Operation::Write, durable)));
     trace.sort_by_key(|record| record.request.arrival);

@@ -262,7 +262,7 @@ fn page_cache_is_written_at_the_pace_of_the_processes_that_write() {
     // A kernel thread that writes back and at times synchronously has a clock of its own and sets no pace.
     let mut trace = syncing();
     let flags = |n: usize| if n % 4 == 3 { Flags::SYNC } else { Flags::META };
-    let others: Vec<Record> = trace.iter().filter(|record| record.request.stream == StreamId(2)).cloned().collect();
+    let others: Vec<Record> = trace.iter().filter(|record| record.request.stream == StreamId(2)).copied().collect();
     trace.extend(others.into_iter().enumerate().map(|(n, mut record)| {
         (record.request.stream, record.request.flags) = (StreamId(3), flags(n));
         record
@@ -280,7 +280,7 @@ fn page_cache_is_written_at_the_pace_of_the_processes_that_write() {
 fn page_cache_is_written_later_by_as_much_as_the_processes_were_and_not_for_ever_slower() {
     let mut trace = writer_and_flusher(Operation::Write, Flags::SYNC);
     // A second process does the same. They end after a quarter of the trace; until then each is late by 5 s.
-    let second = trace.iter().filter(|record| record.request.stream == StreamId(1)).cloned().map(|mut record| {
+    let second = trace.iter().filter(|record| record.request.stream == StreamId(1)).copied().map(|mut record| {
         record.request.stream = StreamId(4);
         record
     });
