@@ -7,7 +7,7 @@
 
 use std::collections::BTreeMap;
 
-use traces::{Flags, Lba, Operation, Record, Request, Sectors, StreamId, Timestamp, VmId};
+use traces::{Flags, Lba, Observed, Operation, Record, Request, Sectors, StreamId, Timestamp, VmId};
 
 /// The requests of a VM alone as the device received them, on the device's addresses and on a clock that begins with
 /// the first arrival.
@@ -39,6 +39,8 @@ pub(crate) struct TracedRequest {
     pub(crate) sync: bool,
     /// Whether it is a write with a flush before or after it ([`Flags::PREFLUSH`], [`Flags::FUA`]).
     pub(crate) durable: bool,
+    /// Whether it is of a file system's metadata ([`Flags::META`]).
+    pub(crate) meta: bool,
 }
 
 impl TracedRequest {
@@ -56,6 +58,7 @@ impl TracedRequest {
             operation,
             sync: true,
             durable: false,
+            meta: false,
         }
     }
 
@@ -75,7 +78,16 @@ impl TracedRequest {
         request.stream = self.stream;
         request.flags.set(Flags::SYNC, self.sync);
         request.flags.set(Flags::FUA, self.durable);
+        request.flags.set(Flags::META, self.meta);
         request
+    }
+
+    /// The record of the request, by `vm`.
+    pub(crate) fn record(&self, vm: VmId) -> Record {
+        let mut request = self.request(vm, self.arrival);
+        request.flags.set(Flags::SYNC, self.sync && self.operation == Operation::Write);
+        let observed = Observed { issued: Some(self.issued), completed: Some(self.completed), ..Observed::default() };
+        Record { request, observed }
     }
 }
 
@@ -157,6 +169,7 @@ impl IsolatedTraceBuilder {
             operation: request.operation,
             sync: request.is_sync() || request.operation == Operation::Flush,
             durable: request.operation == Operation::Write && request.flags.intersects(Flags::PREFLUSH | Flags::FUA),
+            meta: request.flags.contains(Flags::META),
         }
     }
 
@@ -230,8 +243,6 @@ impl IsolatedTrace {
 
 #[cfg(test)]
 mod tests {
-    use traces::Observed;
-
     use super::*;
 
     fn record(at_ms: u64, issued: bool, completed: bool) -> Record {

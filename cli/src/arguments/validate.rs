@@ -8,7 +8,6 @@ use super::capture::LabFolders;
 use super::reading::parse_percent;
 use super::{FreePacing, OnlyReport, Reading};
 use crate::output_format::OutputFormat;
-use crate::validate::ReplayedBy;
 
 /// Differing decisions that are shown without `--misses`.
 pub const MISSES: usize = 20;
@@ -133,9 +132,6 @@ pub struct ValidateCross {
     /// File that splits workloads and drives (the labs' folders) into train, validation and test
     #[arg(long, value_name = "FILE.toml", requires = "part")]
     pub split: Option<PathBuf>,
-    /// What the replay takes the times of arrivals from
-    #[arg(long, value_enum, default_value_t)]
-    pub by: ReplayedBy,
     /// The part of the split to run
     #[arg(long, requires = "split", value_parser = ["train", "validation", "test"])]
     pub part: Option<String>,

@@ -6,7 +6,6 @@ use std::path::Path;
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use predictors::IsolatedTraceBuilder;
-use predictors::twin::InferredReplay;
 use replay::sources::closed::{BUFFERED_MAX, JournalRoles};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::stack::StackSpec;
@@ -122,36 +121,16 @@ pub fn simulate(
     scheduler: &str,
     queue: GuestQueue,
     behind: &Behind,
-    (by, end): (ReplayedBy, Timestamp),
+    end: Timestamp,
 ) -> Result<(String, Replayed)> {
     let built = drive_models::build(&behind.drive.parse()?)?;
     let capacity = built.drive.capacity();
     let stack = layers(scheduler, queue, behind.link, &behind.scheduler, built.queue_depth());
     let spec = StackSpec::of(&stack)?;
     let target = Target { place: behind.place, capacity, end };
-    let replayed = replay(records, path, by, target, spec.build(built.drive))
+    let replayed = replay(records, path, target, spec.build(built.drive))
         .with_context(|| format!("{} under {scheduler}", path.display()))?;
     Ok((stack, replayed))
-}
-
-/// What a replay takes the times of arrivals from.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
-pub enum ReplayedBy {
-    /// Think times, as `--pacing closed`: record by record, each process for itself
-    #[default]
-    Closed,
-    /// What each request waits for, as the twin infers it from the whole capture and across processes
-    Twin,
-}
-
-impl ReplayedBy {
-    /// The name on the command line.
-    pub fn name(self) -> &'static str {
-        match self {
-            ReplayedBy::Closed => "closed",
-            ReplayedBy::Twin => "twin",
-        }
-    }
 }
 
 /// Where a capture is replayed: on a drive of this capacity, on which the capture's disk begins at this place, until
@@ -167,16 +146,9 @@ pub struct Target {
 ///
 /// # Errors
 /// The capture cannot be replayed closed.
-pub fn replay<H: Host>(records: &[Record], path: &Path, by: ReplayedBy, target: Target, host: H) -> Result<Replayed> {
+pub fn replay<H: Host>(records: &[Record], path: &Path, target: Target, host: H) -> Result<Replayed> {
     let Target { place, capacity, end } = target;
     let seen = Seen { left: left(records), done: Vec::new(), served: Vec::new(), used_up: None };
-    if by == ReplayedBy::Twin {
-        let mut builder = IsolatedTraceBuilder::new(place, Some(capacity));
-        records.iter().for_each(|record| builder.record(record));
-        let (seen, ended) = InferredReplay::of(&builder.finish()).run(host, seen, end)?;
-        let used_up = (ended < end).then_some(ended);
-        return Ok(Replayed { done: seen.done, served: seen.served, used_up });
-    }
     let trace = VmTrace {
         name: path.display().to_string(),
         path: path.to_owned(),
@@ -236,8 +208,6 @@ mod tests {
 
     use super::*;
 
-    const CLOSED: (ReplayedBy, Timestamp) = (ReplayedBy::Closed, Timestamp::MAX);
-
     #[test]
     fn layers_hold_what_the_kernel_holds() {
         let turning = |depth| GuestQueue { depth, is_rotational: true };
@@ -293,7 +263,7 @@ mod tests {
             link: Link::default(),
         };
         let queue = GuestQueue { depth: 4, is_rotational: true };
-        let (_, found) = simulate(&records, Path::new("x"), "none", queue, &behind, CLOSED).unwrap();
+        let (_, found) = simulate(&records, Path::new("x"), "none", queue, &behind, Timestamp::MAX).unwrap();
         assert_eq!(found.done.len(), 110);
         let last =
             found.done.iter().filter(|done| done.request.stream == StreamId(2)).map(|done| done.request.arrival).max();

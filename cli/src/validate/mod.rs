@@ -17,8 +17,6 @@ pub mod scheduler;
 
 use anyhow::Result;
 
-pub use guest_queue::ReplayedBy;
-
 use crate::arguments::{Validate, ValidateWhat};
 
 pub fn run(arguments: &Validate) -> Result<()> {

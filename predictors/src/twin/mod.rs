@@ -50,7 +50,6 @@
 
 mod calibration;
 mod device;
-mod inferred_replay;
 mod intervals;
 mod model;
 mod simulation;
@@ -61,7 +60,6 @@ use traces::results::prediction::DevicePolicy;
 use traces::spec::{Settings, Tunable, Unit};
 
 use self::device::evidence::Evidence;
-pub use self::inferred_replay::InferredReplay;
 pub use self::model::Model;
 use crate::isolated_trace::IsolatedTrace;
 use crate::predictor::{Consolidation, Entry, Isolated, Method, PredictError, Predictor};

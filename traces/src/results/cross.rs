@@ -11,8 +11,6 @@ pub struct CrossValidation {
     pub schema_version: u32,
     /// Program and version.
     pub program: String,
-    /// What the replays took the times of arrivals from: `closed` (think times) or `twin` (its inference).
-    pub by: String,
     /// The part of the split that is shown; `None` without a split.
     pub part: Option<String>,
     /// Each VM from each device to each other, and each repetition.

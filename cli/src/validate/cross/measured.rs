@@ -16,7 +16,7 @@ use crate::arguments::ValidateCross;
 use crate::error::UsageError;
 use crate::lab_results::Lab;
 use crate::progress::Progress;
-use crate::validate::guest_queue::{Behind, GuestQueue, ReplayedBy, simulate};
+use crate::validate::guest_queue::{Behind, GuestQueue, simulate};
 use crate::validate::guest_requests;
 
 /// Every VM from each lab to each other one, in each repetition; of a split those of the part that is asked for.
@@ -35,7 +35,7 @@ pub fn cases(arguments: &ValidateCross) -> Result<Vec<Outcome>> {
     let progress = Progress::jobs("replaying", planned.len() as u64);
     let done = progress.counter(0);
     let run = |case: &Planned<'_>| {
-        let found = case.run(arguments.by);
+        let found = case.run();
         done.fetch_add(1, Ordering::Relaxed);
         found
     };
@@ -166,13 +166,13 @@ fn unlike(from: &AloneLab<'_>, vm: usize, to: &AloneLab<'_>, there: usize) -> Op
 
 impl Planned<'_> {
     /// Replays and compares.
-    fn run(&self, by: ReplayedBy) -> Result<Outcome> {
+    fn run(&self) -> Result<Outcome> {
         let (from, to, [vm, there]) = (self.from, self.to, self.vms);
         let captured = Captured { records: &from.records(vm, self.repetition)?, window: from.window() };
         let truth = Captured { records: &to.records(there, self.repetition)?, window: to.window() };
         let behind = to.behind(there);
         let (path, end) = (from.capture(vm, self.repetition), truth.window.1);
-        let (stack, replayed) = simulate(captured.records, &path, to.scheduler()?, to.queue(), &behind, (by, end))?;
+        let (stack, replayed) = simulate(captured.records, &path, to.scheduler()?, to.queue(), &behind, end)?;
         let case = CrossCase {
             vm: from.lab.plan.vms[vm].name.clone(),
             workload: from.workload(vm),

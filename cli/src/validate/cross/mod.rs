@@ -25,7 +25,7 @@ pub fn run(arguments: &ValidateCross) -> Result<()> {
     let report = arguments.report.planned()?;
     let (found, part) = if arguments.synthetic {
         let campaign = Campaign { seed: arguments.seed, vms: usize::from(arguments.vms), ..Campaign::default() };
-        (synthetic::cases(&campaign, arguments.by)?, Some(split::part_of_seed(arguments.seed).to_owned()))
+        (synthetic::cases(&campaign)?, Some(split::part_of_seed(arguments.seed).to_owned()))
     } else {
         (measured::cases(arguments)?, arguments.part.clone())
     };
@@ -39,7 +39,6 @@ pub fn run(arguments: &ValidateCross) -> Result<()> {
     let result = CrossValidation {
         schema_version: SCHEMA_VERSION,
         program: traces::program_version(),
-        by: arguments.by.name().to_owned(),
         part,
         summary: summary(&cases),
         cases,

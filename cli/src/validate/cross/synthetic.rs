@@ -13,7 +13,7 @@ use traces::{Record, Sectors, Timestamp};
 
 use super::{Captured, Outcome, compared};
 use crate::progress::Progress;
-use crate::validate::guest_queue::{ReplayedBy, Target, replay};
+use crate::validate::guest_queue::{Target, replay};
 
 /// The devices: slow and fast, alone and with company inside, one request at a time and many.
 const SETUPS: [SyntheticSetup; 6] = [
@@ -28,7 +28,7 @@ const SETUPS: [SyntheticSetup; 6] = [
 const DISK: Sectors = Sectors::new(700 << 11);
 
 /// Every VM of a campaign from each device to each other.
-pub fn cases(campaign: &Campaign, by: ReplayedBy) -> Result<Vec<Outcome>> {
+pub fn cases(campaign: &Campaign) -> Result<Vec<Outcome>> {
     let progress = Progress::jobs("replaying", (campaign.vms * SETUPS.len() * SETUPS.len()) as u64);
     let done = progress.counter(0);
     let of_vm = |vm: usize| -> Result<Vec<Outcome>> {
@@ -40,7 +40,7 @@ pub fn cases(campaign: &Campaign, by: ReplayedBy) -> Result<Vec<Outcome>> {
         let mut found = Vec::new();
         for (from, captured) in recorded.iter().enumerate() {
             for (to, truth) in recorded.iter().enumerate().filter(|(to, _)| *to != from) {
-                found.push(one(campaign, (vm, by), [SETUPS[from], SETUPS[to]], [captured, truth])?);
+                found.push(one(campaign, vm, [SETUPS[from], SETUPS[to]], [captured, truth])?);
                 done.fetch_add(1, Ordering::Relaxed);
             }
         }
@@ -50,12 +50,7 @@ pub fn cases(campaign: &Campaign, by: ReplayedBy) -> Result<Vec<Outcome>> {
     Ok(found.into_iter().flatten().collect())
 }
 
-fn one(
-    campaign: &Campaign,
-    (vm, by): (usize, ReplayedBy),
-    [from, to]: [SyntheticSetup; 2],
-    records: [&[Record]; 2],
-) -> Result<Outcome> {
+fn one(campaign: &Campaign, vm: usize, [from, to]: [SyntheticSetup; 2], records: [&[Record]; 2]) -> Result<Outcome> {
     let built = drive_models::build(&to.drive.parse()?)?;
     let (capacity, scheduler) = (built.drive.capacity(), schedulers::build(&to.scheduler.parse()?)?.scheduler);
     let host = Single::new(Stage::new(scheduler, to.limits()), built.drive);
@@ -72,7 +67,7 @@ fn one(
         ..CrossCase::default()
     };
     let target = Target { place: Sectors::ZERO, capacity, end: window.1 };
-    let replayed = replay(captured.records, Path::new(&case.vm), by, target, host)
+    let replayed = replay(captured.records, Path::new(&case.vm), target, host)
         .with_context(|| format!("{} from {} to {}", case.vm, case.from, case.to))?;
     Ok(compared(case, &captured, replayed, &truth))
 }

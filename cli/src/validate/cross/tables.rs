@@ -81,11 +81,10 @@ fn answer(result: &CrossValidation) -> String {
     let [rate, read, write] = ["requests_per_s", "read_response_mean_ns", "write_response_mean_ns"]
         .map(|name| of(name).unwrap_or_else(|| ABSENT.to_owned()));
     format!(
-        "In the median (and at the 90th percentile) over {} cases{part}, a capture replayed ({}) on another device is off \
+        "In the median (and at the 90th percentile) over {} cases{part}, a capture replayed closed on another device is off \
          what was captured there by {rate} in requests/s, {read} in the mean response time of reads and {write} in that \
          of writes.",
-        result.cases.len(),
-        result.by
+        result.cases.len()
     )
 }
 

@@ -19,7 +19,7 @@ use self::folder::GuestFolder;
 use crate::arguments::ValidateGuest;
 use crate::document::present;
 use crate::error::UsageError;
-use crate::validate::guest_queue::{Behind, Link, ReplayedBy, simulate};
+use crate::validate::guest_queue::{Behind, Link, simulate};
 use crate::validate::guest_requests::{self, FIGURES, figures};
 
 /// The schedulers of Linux 6, by the kernel's names.
@@ -98,8 +98,7 @@ fn validated_vm(found: &GuestFolder, vm: usize) -> Result<GuestVm> {
     let mut simulations = Vec::new();
     let mut values: Vec<(Vec<Values>, Values)> = Vec::new();
     for scheduler in &found.schedulers {
-        let (stack, ours) =
-            simulate(&records, &capture, scheduler, queue, &behind, (ReplayedBy::Closed, Timestamp::MAX))?;
+        let (stack, ours) = simulate(&records, &capture, scheduler, queue, &behind, Timestamp::MAX)?;
         let until = ours.used_up.map_or(end, |used_up| used_up.min(end));
         let span = until.saturating_since(begin);
         if span < end.saturating_since(begin) {

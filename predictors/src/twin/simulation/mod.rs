@@ -1,7 +1,7 @@
 //! Simulates VMs together, or one alone, on a fitted device.
 //!
-//! The simulation is a closed loop: each request arrives one think time after the event that it depends on
-//! (`source`, `vm`). The requests pass a [`replay::Stack`]: a stage for each VM with the limits of its own queue, above
+//! The simulation is the closed replay of the traces: each request arrives one think time after what it waits for
+//! (`excerpt`, `source`, `vm`). The requests pass a [`replay::Stack`]: a stage for each VM with the limits of its own queue, above
 //! a stage for the device with the inferred dispatch order. The fitted device is the drive below. `meter` measures
 //! response times and throughput.
 //!
@@ -9,10 +9,11 @@
 //! simulation takes several excerpts from all over the traces, each much longer than the mean response time.
 //! `progress` follows how far each VM has come, because its cache hits depend on that.
 
+mod excerpt;
 pub(crate) mod meter;
 mod progress;
-pub(crate) mod source;
-pub(crate) mod vm;
+mod source;
+mod vm;
 
 use std::cell::Cell;
 use std::ops::Range;
@@ -25,16 +26,15 @@ use traces::{Nanos, Request, Timestamp, VmId};
 
 use super::device::policy::{DispatchOrder, scheduler, shipped};
 use super::workload::Workload;
-use crate::isolated_trace::IsolatedTrace;
+use crate::isolated_trace::{IsolatedTrace, TracedRequest};
 use crate::predictor::{PredictError, VmForecast};
 use crate::twin::device::FittedDevice;
 use crate::twin::device::durable_first::DurableFirst;
+use crate::twin::simulation::excerpt::{closed, within};
 use crate::twin::simulation::meter::{Measured, Meter, forecast};
 use crate::twin::simulation::progress::Progress;
 use crate::twin::simulation::source::VmSource;
-use crate::twin::simulation::vm::VmExcerpt;
-use crate::twin::workload::dependencies::{After, Dependency};
-use crate::twin::workload::journal_waits::JournalWaits;
+use crate::twin::simulation::vm::SimulatedVm;
 
 /// One part in this many of an excerpt, at its beginning, is not measured: queues fill first. Set by judgement; not
 /// varied.
@@ -65,41 +65,6 @@ pub(crate) struct Run<'a> {
     pub(crate) vms: Range<usize>,
     /// The most simulated time of all excerpts together.
     pub(crate) duration_max: Nanos,
-}
-
-/// A part of a trace with its dependencies. Requests whose leader lies before the excerpt arrive when they arrived in
-/// the trace. The excerpt includes the first request after its end, because the simulation ends when a VM has sent its
-/// last request.
-struct Excerpt {
-    requests: Range<usize>,
-    dependencies: Vec<Dependency>,
-    flush_ends: Vec<Option<u32>>,
-    journal_waits: JournalWaits,
-}
-
-fn excerpt(trace: &IsolatedTrace, vm: &Workload, from: Timestamp, to: Timestamp) -> Excerpt {
-    let before = |time: Timestamp| trace.requests.partition_point(|request| request.arrival < time);
-    let (first, last) = (before(from), (before(to) + 1).min(trace.len()));
-    let within = |leader: u32| (leader as usize).checked_sub(first).map(|leader| leader as u32);
-    let dependency = |(index, dependency): (usize, &Dependency)| {
-        let start = || Dependency {
-            after: After::Start,
-            think_time: trace.requests[first + index].arrival.saturating_since(from),
-        };
-        let after = match dependency.after {
-            After::Start => None,
-            After::Arrival(leader) => within(leader).map(After::Arrival),
-            After::Completion(leader) => within(leader).map(After::Completion),
-            After::Batch(first) => within(first).map(After::Batch),
-        };
-        after.map_or_else(start, |after| Dependency { after, think_time: dependency.think_time })
-    };
-    Excerpt {
-        requests: first..last,
-        dependencies: vm.dependencies[first..last].iter().enumerate().map(dependency).collect(),
-        flush_ends: vm.flush_ends[first..last].iter().map(|end| end.and_then(within)).collect(),
-        journal_waits: vm.journal_waits.within(first..last),
-    }
 }
 
 /// The figures of each VM of `run` in all excerpts.
@@ -198,21 +163,16 @@ impl Simulation<'_> {
     ) -> Result<(Vec<Measured>, Nanos), PredictError> {
         let from = Timestamp::ZERO + Nanos::from_ns(length.as_ns() / WARM_UP_ONE_IN);
         let until = Cell::new(Timestamp::ZERO + length);
-        let each = || self.traces.iter().zip(self.vms);
         let to = start.saturating_add(Nanos::from_ns(length.as_ns().saturating_mul(EXCERPT_PROGRESS_MAX)));
-        let excerpts: Vec<Excerpt> = each().map(|(trace, vm)| excerpt(trace, vm, start, to)).collect();
-        let inputs: Vec<VmExcerpt<'_>> = each()
-            .zip(&excerpts)
-            .map(|((trace, vm), excerpt)| VmExcerpt {
-                requests: &trace.requests[excerpt.requests.clone()],
-                dependencies: &excerpt.dependencies,
-                flush_ends: &excerpt.flush_ends,
-                journal_waits: &excerpt.journal_waits,
-                coalesced_share: if self.run.fitted.is_disk() { vm.coalesced_share } else { 0.0 },
-                background_depth: vm.background_depth,
-            })
-            .collect();
-        let source = VmSource::new(&inputs, &until, self.run.seed);
+        let parts: Vec<&[TracedRequest]> = self.traces.iter().map(|trace| within(trace, start, to)).collect();
+        let vms = self.vms.iter().zip(&parts).map(|(vm, part)| {
+            // A device that serves several at once reports each completion by itself.
+            let coalesced_share = if self.run.fitted.is_disk() { vm.coalesced_share } else { 0.0 };
+            let mut simulated = SimulatedVm::new(vm, part);
+            simulated.coalesced_share = coalesced_share;
+            simulated
+        });
+        let source = VmSource::new(closed(&parts, self.vms, start), vms.collect(), &until, self.run.seed);
         let meter = Meter::new(self.traces.len(), self.run.fitted.delay(), from, &until);
         let stack = stack(self.vms, self.run, filled_to, contents)?;
         let ended = Engine::on(source, stack, meter).run();
@@ -366,29 +326,14 @@ mod tests {
     }
 
     #[test]
-    fn excerpt_starts_at_recorded_arrivals_and_keeps_its_dependencies() {
+    fn excerpt_has_the_requests_within_and_the_next() {
         let trace = traced(2);
-        let vm = infer(&trace);
         let from = Timestamp::from_ns(2_000_100_000);
         let to = from + Nanos::from_s(2);
-        let excerpt = excerpt(&trace, &vm, from, to);
-        let Range { start: first, end: last } = excerpt.requests;
-        let arrived = |index: usize| trace.requests[index].arrival;
-        assert!(first > 0 && arrived(first) >= from && arrived(first - 1) < from);
-        assert!(arrived(last - 2) < to && arrived(last - 1) >= to);
-        assert_eq!((excerpt.dependencies.len(), excerpt.flush_ends.len()), (last - first, last - first));
-        let requests = &trace.requests[first..last];
-        let mut cut_off = 0;
-        for (request, dependency) in requests.iter().zip(&excerpt.dependencies) {
-            let at = match dependency.after {
-                After::Start => from,
-                After::Arrival(leader) => requests[leader as usize].arrival,
-                After::Completion(leader) => requests[leader as usize].completed,
-                After::Batch(_) => continue,
-            };
-            cut_off += u32::from(dependency.after == After::Start);
-            assert_eq!(at + dependency.think_time, request.arrival);
-        }
-        assert!((1..=3).contains(&cut_off), "{cut_off}");
+        let arrives = |time: Timestamp| trace.requests.iter().filter(|request| request.arrival < time).count();
+        let part = within(&trace, from, to);
+        assert_eq!(part, &trace.requests[arrives(from)..=arrives(to)]);
+        assert!(part.len() > 100);
+        assert_eq!(within(&trace, Timestamp::ZERO, Timestamp::MAX), trace.requests);
     }
 }

@@ -1,8 +1,9 @@
-//! The source of arrivals in a simulation: the VMs' excerpts together, in a closed loop.
+//! The source of arrivals in a simulation: the VMs' excerpts together, each in a closed replay.
 //!
-//! A request arrives one think time after the event that it depends on. The times of these events now come from the
-//! simulated device. Processes blocked by outstanding writes and throttled background writes are held back. Flushes and
-//! discards never reach the device: they take as long as they took in the trace, or end with a write.
+//! [`Closed`] sends each request one think time after what it waits for, as in every other replay. Added here is what
+//! lies between the VM and the device and is no stage of the simulated stack: background writes that the VM's kernel
+//! throttles, and completions that its host reports together. Flushes and discards never reach the device. They take as
+//! long as they took in the trace; a flush waits for durable writes first.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -10,27 +11,27 @@ use std::collections::{BinaryHeap, VecDeque};
 
 use rand::{Rng, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
+use replay::sources::Closed;
 use replay::{Next, ReplayError, Source};
-use traces::{Request, RequestId, Timestamp, VmId};
+use traces::{Operation, Request, RequestId, Sectors, Timestamp};
 
-use crate::twin::simulation::vm::{Event, SimulatedVm, VmExcerpt};
-use crate::twin::workload::dependencies::After;
-
-/// A scheduled event: its time, the order in which it was scheduled, VM and request.
-type Due = Reverse<(Timestamp, u64, u16, u32)>;
+use crate::twin::simulation::vm::SimulatedVm;
 
 /// The source. It ends at `until`, or earlier when one of the VMs has sent its last request; it then sets `until` to
 /// that time.
 pub(crate) struct VmSource<'a> {
-    vms: Vec<SimulatedVm<'a>>,
-    arrivals: BinaryHeap<Due>,
-    /// Throttled writes that may go to the device now.
-    released: VecDeque<(u16, u32)>,
-    /// Completions of requests that never reach the device because they move no data.
-    completions: BinaryHeap<Due>,
+    closed: Closed,
+    vms: Vec<SimulatedVm>,
+    /// Requests that go to the device now.
+    ready: VecDeque<RequestId>,
+    /// Completions of requests that never reach the device: time, order, id.
+    completions: BinaryHeap<Reverse<(Timestamp, u64, RequestId)>>,
     sequence: u64,
-    /// By id: VM and index of each request at the device.
-    outstanding: Vec<(u16, u32)>,
+    /// The requests of the closed replay that have not completed, by their id there, and the ids that are free.
+    requests: Vec<Request>,
+    free: Vec<RequestId>,
+    /// By id at the device: the id in the closed replay.
+    at_device: Vec<RequestId>,
     /// The end of the simulation, set earlier when a VM has sent its last request.
     until: &'a Cell<Timestamp>,
     now: Timestamp,
@@ -38,131 +39,91 @@ pub(crate) struct VmSource<'a> {
 }
 
 impl<'a> VmSource<'a> {
-    pub(crate) fn new(excerpts: &[VmExcerpt<'a>], until: &'a Cell<Timestamp>, seed: u64) -> VmSource<'a> {
-        let mut source = VmSource {
-            vms: excerpts.iter().map(SimulatedVm::new).collect(),
-            arrivals: BinaryHeap::new(),
-            released: VecDeque::new(),
+    /// The VMs whose traces `closed` replays.
+    pub(crate) fn new(closed: Closed, vms: Vec<SimulatedVm>, until: &'a Cell<Timestamp>, seed: u64) -> VmSource<'a> {
+        VmSource {
+            closed,
+            vms,
+            ready: VecDeque::new(),
             completions: BinaryHeap::new(),
             sequence: 0,
-            outstanding: Vec::new(),
+            requests: Vec::new(),
+            free: Vec::new(),
+            at_device: Vec::new(),
             until,
             now: Timestamp::ZERO,
             random: Xoshiro256PlusPlus::seed_from_u64(seed),
-        };
-        for (vm, excerpt) in excerpts.iter().enumerate() {
-            for (index, dependency) in
-                excerpt.dependencies.iter().enumerate().filter(|(_, dependency)| dependency.after == After::Start)
-            {
-                source.schedule(Timestamp::ZERO + dependency.think_time, vm as u16, index as u32);
+        }
+    }
+
+    /// Takes the request that arrives now from the closed replay.
+    fn arrive(&mut self, now: Timestamp) -> Result<(), ReplayError> {
+        let id = self.free.pop().unwrap_or(RequestId(self.requests.len() as u32));
+        let request = self.closed.take(now, id)?;
+        match self.requests.get_mut(id.index()) {
+            Some(place) => *place = request,
+            None => self.requests.push(request),
+        }
+        let vm = &mut self.vms[usize::from(request.vm.0)];
+        if !moves_data(&request) {
+            if vm.starts_without_data(id, &request) {
+                self.serve_without_data(now, id);
             }
+        } else if vm.arrives(id, &request) {
+            self.ready.push_back(id);
         }
-        source
+        Ok(())
     }
 
-    fn schedule(&mut self, at: Timestamp, vm: u16, index: u32) {
+    /// Serves a request that moves no data, in the time that it took in the trace.
+    fn serve_without_data(&mut self, now: Timestamp, id: RequestId) {
+        let request = &self.requests[id.index()];
+        let took = self.vms[usize::from(request.vm.0)].time_without_data(request.stream);
         self.sequence += 1;
-        self.arrivals.push(Reverse((at, self.sequence, vm, index)));
+        self.completions.push(Reverse((now.saturating_add(took), self.sequence, id)));
     }
 
-    /// Takes the earliest scheduled arrival.
-    fn arrive(&mut self, now: Timestamp) -> Option<(u16, u32)> {
-        let Reverse((_, _, vm, index)) = self.arrivals.pop()?;
-        self.vms[usize::from(vm)].count_arrival(index);
-        self.schedule_followers(now, vm, Event::Arrival, index);
-        Some((vm, index))
+    /// The completion of a request that moves data has been reported to the VM.
+    fn complete(&mut self, now: Timestamp, id: RequestId) {
+        let request = self.requests[id.index()];
+        let vm = usize::from(request.vm.0);
+        self.ready.extend(self.vms[vm].release(&request));
+        self.vms[vm].completes(&request);
+        while let Some(flush) = self.vms[vm].next_flush() {
+            self.serve_without_data(now, flush);
+        }
+        self.end(now, id);
     }
 
-    /// Counts a request of a VM as sent. The simulation ends with the VM's last.
-    fn count_sent(&mut self, now: Timestamp, vm: u16) {
-        if self.vms[usize::from(vm)].count_sent() {
-            self.until.set(now.min(self.until.get()));
-        }
+    /// Ends a request in the closed replay.
+    fn end(&mut self, now: Timestamp, id: RequestId) {
+        self.closed.completed(now, id, &self.requests[id.index()]);
+        self.free.push(id);
     }
+}
 
-    /// Schedules the requests that wait for an event of request `index`.
-    fn schedule_followers(&mut self, now: Timestamp, vm: u16, event: Event, index: u32) {
-        let VmSource { vms, arrivals, sequence, .. } = self;
-        for &(follower, think_time) in vms[usize::from(vm)].after(event, index) {
-            *sequence += 1;
-            arrivals.push(Reverse((now.saturating_add(think_time), *sequence, vm, follower)));
-        }
-    }
-
-    /// Completes a request and the flushes that end with it.
-    fn complete(&mut self, now: Timestamp, vm: u16, index: u32) {
-        for (free, delay) in self.vms[usize::from(vm)].unblock(index) {
-            self.schedule(now.saturating_add(delay), vm, free);
-        }
-        if let Some(next) = self.vms[usize::from(vm)].release(index) {
-            self.released.push_back((vm, next));
-        }
-        let batch = self.vms[usize::from(vm)].complete(index);
-        self.schedule_followers(now, vm, Event::Completion, index);
-        if let Some(first) = batch {
-            self.schedule_followers(now, vm, Event::Batch, first);
-        }
-        let VmSource { vms, completions, sequence, .. } = self;
-        let simulated_vm = &vms[usize::from(vm)];
-        for &(flush, _) in
-            simulated_vm.after(Event::FlushEnd, index).iter().filter(|(flush, _)| simulated_vm.has_arrived(*flush))
-        {
-            *sequence += 1;
-            completions.push(Reverse((now, *sequence, vm, flush)));
-        }
-    }
-
-    /// Takes away the next arrival if its process is blocked. Returns whether it was.
-    fn block(&mut self, now: Timestamp) -> bool {
-        let due = self.arrivals.peek().filter(|Reverse((at, ..))| *at <= now);
-        let Some(&Reverse((_, _, vm, index))) = due else { return false };
-        let simulated_vm = &mut self.vms[usize::from(vm)];
-        let blocked = simulated_vm.is_blocked(index);
-        if blocked {
-            self.arrivals.pop();
-            simulated_vm.block(index);
-        }
-        blocked
-    }
-
-    /// Takes the next arrival, which is throttled or never reaches the device.
-    fn withhold(&mut self, now: Timestamp) {
-        let Some((vm, index)) = self.arrive(now) else { return };
-        let simulated_vm = &mut self.vms[usize::from(vm)];
-        if simulated_vm.is_throttled(index) {
-            simulated_vm.throttle(index);
-            return;
-        }
-        if let Some(took) = simulated_vm.serve_without_device(index) {
-            self.sequence += 1;
-            self.completions.push(Reverse((now.saturating_add(took), self.sequence, vm, index)));
-        }
-        self.count_sent(now, vm);
-    }
-
-    fn earliest(heap: &BinaryHeap<Due>) -> Option<Timestamp> {
-        heap.peek().map(|Reverse((at, ..))| *at)
-    }
-
-    /// Whether the next arrival is throttled or never reaches the device.
-    fn next_is_withheld(&self) -> bool {
-        let next = self.arrivals.peek();
-        next.is_some_and(|Reverse((_, _, vm, index))| {
-            let simulated_vm = &self.vms[usize::from(*vm)];
-            !simulated_vm.requests[*index as usize].moves_data() || simulated_vm.is_throttled(*index)
-        })
-    }
+fn moves_data(request: &Request) -> bool {
+    (request.operation as usize) < Operation::MOVING_DATA && request.sectors() > Sectors::ZERO
 }
 
 impl Source for VmSource<'_> {
     fn next(&mut self) -> Result<Next, ReplayError> {
-        let released = (!self.released.is_empty()).then_some(self.now);
-        let due = [Self::earliest(&self.arrivals), Self::earliest(&self.completions), released];
-        let next = due.into_iter().flatten().min();
+        let (arrival, is_exhausted) = match self.closed.next()? {
+            Next::At(at) => (Some(at), false),
+            Next::Blocked => (None, false),
+            Next::Exhausted => (None, true),
+        };
+        if self.closed.ended_vm().is_some() {
+            self.until.set(self.now.min(self.until.get()));
+        }
+        let ready = (!self.ready.is_empty()).then_some(self.now);
+        let completion = self.completions.peek().map(|Reverse((at, ..))| *at);
+        let next = [ready, completion, arrival].into_iter().flatten().min();
         Ok(match next {
             _ if self.now >= self.until.get() => Next::Exhausted,
             Some(next) if next >= self.until.get() => Next::Exhausted,
             Some(next) => Next::At(next.max(self.now)),
+            None if is_exhausted => Next::Exhausted,
             None => Next::Blocked,
         })
     }
@@ -170,14 +131,12 @@ impl Source for VmSource<'_> {
     fn advance(&mut self, now: Timestamp) -> Result<(), ReplayError> {
         self.now = now;
         loop {
-            if Self::earliest(&self.completions).is_some_and(|at| at <= now) {
-                if let Some(Reverse((_, _, vm, index))) = self.completions.pop() {
-                    self.complete(now, vm, index);
-                }
-            } else if self.block(now) {
-                continue;
-            } else if self.next_is_withheld() && Self::earliest(&self.arrivals).is_some_and(|at| at <= now) {
-                self.withhold(now);
+            let completion = self.completions.peek().filter(|Reverse((at, ..))| *at <= now);
+            if let Some(&Reverse((_, _, id))) = completion {
+                self.completions.pop();
+                self.end(now, id);
+            } else if matches!(self.closed.next()?, Next::At(at) if at <= now) {
+                self.arrive(now)?;
             } else {
                 return Ok(());
             }
@@ -186,38 +145,33 @@ impl Source for VmSource<'_> {
 
     fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
         self.now = now;
-        let released = self.released.pop_front();
-        let (vm, index) = released.unwrap_or_else(|| {
-            let (vm, index) = self.arrive(now).expect("the engine takes arrivals that were scheduled");
-            self.vms[usize::from(vm)].issue(index);
-            (vm, index)
-        });
-        self.count_sent(now, vm);
-        if id.index() >= self.outstanding.len() {
-            self.outstanding.resize(id.index() + 1, (0, 0));
+        let own = self.ready.pop_front().expect("the engine takes what was announced");
+        if id.index() >= self.at_device.len() {
+            self.at_device.resize(id.index() + 1, own);
         }
-        self.outstanding[id.index()] = (vm, index);
-        self.vms[usize::from(vm)].at_device += 1;
-        Ok(self.vms[usize::from(vm)].requests[index as usize].request(VmId(vm), now))
+        self.at_device[id.index()] = own;
+        let mut request = self.requests[own.index()];
+        self.vms[usize::from(request.vm.0)].at_device += 1;
+        request.arrival = now;
+        Ok(request)
     }
 
-    fn completed(&mut self, now: Timestamp, id: RequestId, _request: &Request) {
+    fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request) {
         self.now = now;
-        let (vm, index) = self.outstanding[id.index()];
         let chance = traces::random::unit(self.random.next_u64());
-        let simulated_vm = &mut self.vms[usize::from(vm)];
-        simulated_vm.at_device -= 1;
-        simulated_vm.held_completions.push(index);
-        if simulated_vm.at_device > 0 && chance < simulated_vm.coalesced_share {
+        let vm = &mut self.vms[usize::from(request.vm.0)];
+        vm.at_device -= 1;
+        vm.held_completions.push(self.at_device[id.index()]);
+        if vm.at_device > 0 && chance < vm.coalesced_share {
             return;
         }
-        for index in std::mem::take(&mut simulated_vm.held_completions) {
-            self.complete(now, vm, index);
+        for own in std::mem::take(&mut vm.held_completions) {
+            self.complete(now, own);
         }
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, any()))]
 mod tests {
     use replay::{Engine, Limits, Observer, Stage};
     use traces::{Lba, Nanos, Operation, StreamId};

@@ -125,6 +125,11 @@ impl Journal {
         self.waiters.len() as u32 - 1
     }
 
+    /// The stream had written before the first record, so it may wait for the first commit.
+    pub(super) fn has_written_before(&mut self, waiter: u32) {
+        self.waiters[waiter as usize].has_written = true;
+    }
+
     /// Reads a synchronous request of a stream that waits. Returns the commit that it waited for.
     pub(super) fn read_waiter(
         &mut self,
@@ -261,8 +266,10 @@ impl Journal {
             self.counts.repeated += 1;
             self.counts.requests_repeated += self.current.len() as u64;
         }
-        // A stream that wants one in the instant in which this begins for another waits for the next.
-        let joining = self.wanted.iter().skip(1).take_while(|want| want.since < now).count();
+        // A stream that wants one in the instant in which this begins for another waits for the next. Those that want one
+        // at the very start have wanted it since before.
+        let joins = |want: &&Want| want.since < now || want.since == Timestamp::ZERO;
+        let joining = self.wanted.iter().skip(1).take_while(joins).count();
         let served = self.wanted.len().min(1 + joining);
         self.served.extend(self.wanted.drain(..served).rev().map(|want| want.stream));
         self.unserved -= served;

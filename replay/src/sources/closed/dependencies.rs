@@ -153,8 +153,9 @@ impl Recorded {
         let done = self.kinds[WAITED_FOR].completed();
         let bound = self.kinds[kind].send(completed);
         let Some(before) = self.arrival.replace(arrival) else {
-            let span = arrival.since(Timestamp::ZERO);
-            return Dependency { since: Since::Start, span, completed: self.asked };
+            let start = (Since::Start, arrival.since(Timestamp::ZERO));
+            let (since, span) = wait.map_or(start, |wait| (Since::Commit(wait.commit), arrival.since(wait.end)));
+            return Dependency { since, span, completed: self.asked };
         };
         let turn = if kind == WAITED_FOR { self.turn(bound) } else { None };
         let since_latest = arrival.since(latest.unwrap_or(before));

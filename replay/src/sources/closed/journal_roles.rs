@@ -102,9 +102,20 @@ impl JournalRoles {
         }
     }
 
+    /// Adds the roles that were found in the trace of one VM, for `vm`.
+    pub fn add_vm(&mut self, vm: VmId, found: &JournalRoles) {
+        self.waiting.extend(found.waiting.iter().map(|((_, stream), journal)| ((vm, *stream), *journal)));
+        self.journals.extend(found.journals.iter().map(|(_, stream)| (vm, *stream)));
+    }
+
     /// Whether a stream is a journal. Its synchronous writes are commits; what it writes back is not.
     pub fn is_journal(&self, vm: VmId, stream: StreamId) -> bool {
         self.journals.contains(&(vm, stream))
+    }
+
+    /// The streams that wait for journals.
+    pub(super) fn waiting(&self) -> impl Iterator<Item = (VmId, StreamId)> {
+        self.waiting.keys().copied()
     }
 
     /// The journal that a stream waits for.

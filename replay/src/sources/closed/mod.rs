@@ -5,7 +5,7 @@
 //! are waited for, others are not. Requests of one batch keep their recorded distances. A stream never has more
 //! requests outstanding than in the trace. Of the dependencies between streams one is known: processes that wait for
 //! commits of a journal (`closed/journal_roles.rs`), which commits as often as they need (`closed/commits.rs`). Which
-//! streams these are is learned from the records that are read ahead before the start.
+//! streams these are is learned from the records that are read ahead before the start, or known ([`Closed::with_roles`]).
 //!
 //! On another drive some streams advance faster than others, so the next record of a stream may lie far ahead in the
 //! trace. Up to [`BUFFERED_MAX`] records are read ahead. A stream whose next record lies beyond them waits until the
@@ -95,10 +95,10 @@ pub struct Closed {
     index: BTreeMap<(VmId, StreamId), u32>,
     journals: Vec<JournalOf>,
     journal_index: BTreeMap<(VmId, StreamId), u32>,
-    /// Which streams are journals and which wait for them.
-    roles: JournalRoles,
-    /// Whether the roles have been learned from the first records.
-    has_learned: bool,
+    /// Which streams are journals and which wait for them, once that is known.
+    roles: Option<JournalRoles>,
+    /// Whether the first records have been read.
+    has_begun: bool,
     /// Senders whose next arrival is known: by its time, then in the order in which it became known.
     due: BinaryHeap<Reverse<(Timestamp, u64, Sender)>>,
     sequence: u64,
@@ -122,8 +122,8 @@ impl Closed {
             index: BTreeMap::new(),
             journals: Vec::new(),
             journal_index: BTreeMap::new(),
-            roles: JournalRoles::default(),
-            has_learned: false,
+            roles: None,
+            has_begun: false,
             due: BinaryHeap::new(),
             sequence: 0,
             outstanding: Vec::new(),
@@ -134,6 +134,12 @@ impl Closed {
             late: 0,
             now: Timestamp::ZERO,
         }
+    }
+
+    /// The same replay, of traces whose journals are known.
+    #[must_use]
+    pub fn with_roles(self, roles: JournalRoles) -> Closed {
+        Closed { roles: Some(roles), ..self }
     }
 
     /// The traces, with the counts of the records read.
@@ -168,27 +174,44 @@ impl Closed {
         held_back.map(|(vm, _)| self.traces.path_of(VmId(vm as u16)).display().to_string()).collect()
     }
 
-    /// Learns from the first records which streams are journals, before any request arrives.
-    fn learn_roles(&mut self) -> Result<(), ReplayError> {
+    /// Learns from the first records which streams are journals, unless that is known, and reads them. No request has
+    /// arrived yet.
+    fn begin(&mut self) -> Result<(), ReplayError> {
+        self.has_begun = true;
         let mut first = Vec::new();
-        while !self.exhausted && first.len() < self.buffered_max {
-            match self.traces.take()? {
-                Some(record) => first.push(record),
-                None => self.exhausted = true,
+        if self.roles.is_none() {
+            while !self.exhausted && first.len() < self.buffered_max {
+                match self.traces.take()? {
+                    Some(record) => first.push(record),
+                    None => self.exhausted = true,
+                }
             }
+            self.roles = Some(JournalRoles::of(&first));
         }
-        self.roles = JournalRoles::of(&first);
-        self.has_learned = true;
+        if self.traces.begin_within() {
+            self.add_waiting();
+        }
         first.into_iter().for_each(|record| self.read(record));
         Ok(())
+    }
+
+    /// Adds the streams that may have waited for a commit already when the window of the traces begins.
+    fn add_waiting(&mut self) {
+        let waiting = self.roles.iter().flat_map(JournalRoles::waiting).collect::<Vec<_>>();
+        for (vm, stream) in waiting {
+            let number = self.stream(vm, stream);
+            if let Some((journal, waiter)) = self.streams[number as usize].awaits {
+                self.journals[journal as usize].commits.has_written_before(waiter);
+            }
+        }
     }
 
     fn read_ahead(&mut self) -> Result<(), ReplayError> {
         if self.exhausted || self.buffered >= self.buffered_max {
             return Ok(());
         }
-        if !self.has_learned {
-            self.learn_roles()?;
+        if !self.has_begun {
+            self.begin()?;
         }
         while !self.exhausted && self.buffered < self.buffered_max {
             match self.traces.take()? {
@@ -225,9 +248,7 @@ impl Closed {
     fn read(&mut self, record: Record) {
         let (request, mut completed) = (record.request, record.observed.completed);
         let vm = usize::from(request.vm.0);
-        if vm >= self.seen.len() {
-            self.seen.resize(vm + 1, Seen::default());
-        }
+        let number = self.stream(request.vm, request.stream);
         let seen = &mut self.seen[vm];
         seen.requests += 1;
         seen.completions += u64::from(completed.is_some());
@@ -245,7 +266,6 @@ impl Closed {
             }
             _ => {}
         }
-        let number = self.stream(request.vm, request.stream);
         let stream = &mut self.streams[number as usize];
         if let Some(journal) = stream.commits.filter(|_| request.operation == Operation::Write && request.is_sync()) {
             self.with_journal(journal, |commits| commits.read(request, completed));
@@ -275,8 +295,13 @@ impl Closed {
         }
         let number = self.streams.len() as u32;
         self.index.insert((vm, stream), number);
-        let commits = self.roles.is_journal(vm, stream).then(|| self.journal(vm, stream));
-        let awaits = self.roles.awaited(vm, stream).map(|awaited| {
+        let vms = self.seen.len().max(usize::from(vm.0) + 1);
+        self.seen.resize(vms, Seen::default());
+        let roles = self.roles.as_ref();
+        let is_journal = roles.is_some_and(|roles| roles.is_journal(vm, stream));
+        let awaited = roles.and_then(|roles| roles.awaited(vm, stream));
+        let commits = is_journal.then(|| self.journal(vm, stream));
+        let awaits = awaited.map(|awaited| {
             let journal = self.journal(vm, awaited);
             (journal, self.journals[journal as usize].commits.add_waiter())
         });

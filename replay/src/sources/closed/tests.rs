@@ -37,7 +37,7 @@ pub(super) fn closed_over_vms(vms: Vec<Vec<Record>>) -> Closed {
     Closed::new(MergedTraces::new(traces, TimeWindow::default(), Sectors::new(1 << 20)))
 }
 
-fn trace(records: Vec<Record>) -> VmTrace {
+pub(super) fn trace(records: Vec<Record>) -> VmTrace {
     let reader = InMemoryTrace::new(TraceMeta::new("listed", Layer::GuestQueue, "none"), records);
     VmTrace {
         name: "vm".to_owned(),

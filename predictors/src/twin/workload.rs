@@ -1,24 +1,19 @@
 //! Infers the workload of a VM from its isolated trace.
 //!
-//! A [`Workload`] holds the facts that the simulation needs to send the VM's requests again on another device:
+//! A [`Workload`] holds the facts that the simulation needs, beside the trace, to send the VM's requests again on
+//! another device:
 //!
-//! - the dependency of each request (`dependencies/`),
-//! - when the journal's writes block other processes (`journal_waits`),
-//! - the write that each flush completes with, if any (`dependencies/flushes`),
+//! - which of its streams are journals, and which wait for their commits ([`JournalRoles`]),
 //! - the limits of the VM's own queue: depth, length of a request, merging, throttled background writes, scheduler,
 //! - the share of completions that the host reports together with the next one.
 //!
-//! This file infers the last two items. It does not model the guest's page cache or file system: the trace already
-//! holds the requests that leave them.
-
-pub(crate) mod dependencies;
-pub(crate) mod journal_waits;
+//! What each request waits for is found by the closed replay as it reads the trace. The guest's page cache and file
+//! system are not modelled here: the trace already holds the requests that leave them.
 
 use replay::Limits;
-use traces::{Nanos, Sectors, Timestamp};
+use replay::sources::JournalRoles;
+use traces::{Nanos, Record, Sectors, Timestamp, VmId};
 
-use self::dependencies::Dependency;
-use self::journal_waits::JournalWaits;
 use crate::isolated_trace::{IsolatedTrace, each_issued};
 use crate::twin::device::policy::in_vm;
 
@@ -33,12 +28,8 @@ const THROTTLED_WRITES_MIN: usize = 50;
 
 /// The workload of a VM, inferred from its isolated trace.
 pub(crate) struct Workload {
-    /// By request: its dependency.
-    pub(crate) dependencies: Vec<Dependency>,
-    /// Which writes block which processes.
-    pub(crate) journal_waits: JournalWaits,
-    /// By request: the write that it ends with, if it is such a flush.
-    pub(crate) flush_ends: Vec<Option<u32>>,
+    /// The journals among its streams, and the streams that wait for them, as of VM 0.
+    pub(crate) journal_roles: JournalRoles,
     /// Share of completions that are reported only with the next one.
     pub(crate) coalesced_share: f64,
     /// The most background writes (which no process waits for) that the VM has in flight at once.
@@ -54,12 +45,9 @@ pub(crate) fn infer(trace: &IsolatedTrace) -> Workload {
     let choices = in_vm(trace);
     // The depth is known only if it was reached: a VM that never kept a request waiting may have no limit.
     let depth = if choices.any() { max_in_flight(trace) } else { u32::MAX };
-    let mut dependencies = dependencies::infer(&trace.requests);
-    let journal_waits = journal_waits::infer(&trace.requests, &mut dependencies);
+    let records: Vec<Record> = trace.requests.iter().map(|request| request.record(VmId::default())).collect();
     Workload {
-        dependencies,
-        journal_waits,
-        flush_ends: dependencies::flush_ends(&trace.requests),
+        journal_roles: JournalRoles::of(&records),
         coalesced_share: coalesced_share(trace),
         background_depth: background_depth(trace),
         limits: Limits { depth, merge: trace.merges, max_sectors: max_sectors(trace), ..Limits::default() },

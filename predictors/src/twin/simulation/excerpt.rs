@@ -1,0 +1,39 @@
+//! The part of a VM's isolated trace that an excerpt of the simulation replays.
+
+use std::path::PathBuf;
+
+use replay::sources::{AddressMap, Closed, JournalRoles, MergedTraces, TimeWindow, VmTrace};
+use traces::trace::Layer;
+use traces::{InMemoryTrace, Record, Sectors, Timestamp, TraceMeta, VmId};
+
+use crate::isolated_trace::{IsolatedTrace, TracedRequest};
+use crate::twin::workload::Workload;
+
+/// The requests of a trace that arrive from `from` on and before `to`, and the first after these: a simulation ends when
+/// a VM has sent its last request, and a VM that pauses has not.
+pub(crate) fn within(trace: &IsolatedTrace, from: Timestamp, to: Timestamp) -> &[TracedRequest] {
+    let before = |time: Timestamp| trace.requests.partition_point(|request| request.arrival < time);
+    &trace.requests[before(from)..(before(to) + 1).min(trace.len())]
+}
+
+/// The closed replay of parts of traces, by VM, from the time `start` of the traces on.
+pub(crate) fn closed(parts: &[&[TracedRequest]], workloads: &[Workload], start: Timestamp) -> Closed {
+    // A replay asks for none of it.
+    let meta = TraceMeta::new("isolated", Layer::GuestQueue, "trace");
+    let mut roles = JournalRoles::default();
+    let trace = |(vm, (part, workload)): (usize, (&&[TracedRequest], &Workload))| {
+        let vm = VmId(vm as u16);
+        let records: Vec<Record> = part.iter().map(|request| request.record(vm)).collect();
+        roles.add_vm(vm, &workload.journal_roles);
+        VmTrace {
+            name: String::new(),
+            path: PathBuf::new(),
+            reader: Box::new(InMemoryTrace::new(meta.clone(), records)),
+            map: AddressMap::Shift { place: Sectors::ZERO },
+        }
+    };
+    let vms = parts.iter().zip(workloads).enumerate().map(trace).collect();
+    let window = TimeWindow { from: start.since(Timestamp::ZERO), ..TimeWindow::default() };
+    let traces = MergedTraces::new(vms, window, Sectors::new(u64::MAX)).on_clock_from(Timestamp::ZERO);
+    Closed::new(traces).with_roles(roles)
+}
