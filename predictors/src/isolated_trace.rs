@@ -39,8 +39,8 @@ pub(crate) struct TracedRequest {
     pub(crate) sync: bool,
     /// Whether it is a write with a flush before or after it ([`Flags::PREFLUSH`], [`Flags::FUA`]).
     pub(crate) durable: bool,
-    /// Whether it is of a file system's metadata ([`Flags::META`]).
-    pub(crate) meta: bool,
+    /// As recorded.
+    pub(crate) flags: Flags,
 }
 
 impl TracedRequest {
@@ -58,7 +58,7 @@ impl TracedRequest {
             operation,
             sync: true,
             durable: false,
-            meta: false,
+            flags: Flags::SYNC,
         }
     }
 
@@ -78,14 +78,18 @@ impl TracedRequest {
         request.stream = self.stream;
         request.flags.set(Flags::SYNC, self.sync);
         request.flags.set(Flags::FUA, self.durable);
-        request.flags.set(Flags::META, self.meta);
         request
     }
 
-    /// The record of the request, by `vm`.
+    /// The record of the request, by `vm`. A write with a flush before it has one after it instead: the device's model
+    /// knows durable writes and no flushes.
     pub(crate) fn record(&self, vm: VmId) -> Record {
         let mut request = self.request(vm, self.arrival);
-        request.flags.set(Flags::SYNC, self.sync && self.operation == Operation::Write);
+        request.flags = self.flags - Flags::PREFLUSH;
+        if self.operation == Operation::Write {
+            request.flags.set(Flags::SYNC, self.sync);
+            request.flags.set(Flags::FUA, self.durable);
+        }
         let observed = Observed { issued: Some(self.issued), completed: Some(self.completed), ..Observed::default() };
         Record { request, observed }
     }
@@ -169,7 +173,7 @@ impl IsolatedTraceBuilder {
             operation: request.operation,
             sync: request.is_sync() || request.operation == Operation::Flush,
             durable: request.operation == Operation::Write && request.flags.intersects(Flags::PREFLUSH | Flags::FUA),
-            meta: request.flags.contains(Flags::META),
+            flags: request.flags,
         }
     }
 

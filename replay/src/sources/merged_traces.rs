@@ -206,16 +206,11 @@ impl MergedTraces {
         self
     }
 
-    /// Begins the window of every trace at the same time, counted from `zero`, and not from its own first arrival.
+    /// Counts the window and the times of every trace from `zero`, and not from its own first arrival.
     #[must_use]
     pub fn on_clock_from(mut self, zero: Timestamp) -> MergedTraces {
         self.lanes.iter_mut().for_each(|lane| lane.cursor.first_arrival = Some(zero));
         self
-    }
-
-    /// Whether the window begins within the traces, and not with their first arrivals.
-    pub(crate) fn begin_within(&self) -> bool {
-        self.window.from > Nanos::ZERO
     }
 
     /// Measures the response times that the traces record.

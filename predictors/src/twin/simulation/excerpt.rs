@@ -9,14 +9,18 @@ use traces::{InMemoryTrace, Record, Sectors, Timestamp, TraceMeta, VmId};
 use crate::isolated_trace::{IsolatedTrace, TracedRequest};
 use crate::twin::workload::Workload;
 
-/// The requests of a trace that arrive from `from` on and before `to`, and the first after these: a simulation ends when
-/// a VM has sent its last request, and a VM that pauses has not.
+/// The most requests before an excerpt from which the replay learns what its first requests wait for. Set by judgement;
+/// not varied.
+const BEFORE_MAX: usize = 4096;
+
+/// The requests of a trace that arrive from `from` on and before `to`, with [`BEFORE_MAX`] before these. Also the first
+/// one after these: a simulation ends when a VM has sent its last request, and a VM that pauses has not.
 pub(crate) fn within(trace: &IsolatedTrace, from: Timestamp, to: Timestamp) -> &[TracedRequest] {
     let before = |time: Timestamp| trace.requests.partition_point(|request| request.arrival < time);
-    &trace.requests[before(from)..(before(to) + 1).min(trace.len())]
+    &trace.requests[before(from).saturating_sub(BEFORE_MAX)..(before(to) + 1).min(trace.len())]
 }
 
-/// The closed replay of parts of traces, by VM, from the time `start` of the traces on.
+/// The closed replay of parts of traces, by VM, which begins at the time `start` of the traces.
 pub(crate) fn closed(parts: &[&[TracedRequest]], workloads: &[Workload], start: Timestamp) -> Closed {
     // A replay asks for none of it.
     let meta = TraceMeta::new("isolated", Layer::GuestQueue, "trace");
@@ -33,7 +37,9 @@ pub(crate) fn closed(parts: &[&[TracedRequest]], workloads: &[Workload], start: 
         }
     };
     let vms = parts.iter().zip(workloads).enumerate().map(trace).collect();
-    let window = TimeWindow { from: start.since(Timestamp::ZERO), ..TimeWindow::default() };
-    let traces = MergedTraces::new(vms, window, Sectors::new(u64::MAX)).on_clock_from(Timestamp::ZERO);
-    Closed::new(traces).with_roles(roles)
+    let traces = MergedTraces::new(vms, TimeWindow::default(), Sectors::new(u64::MAX));
+    Closed::new(traces.on_clock_from(Timestamp::ZERO))
+        .with_roles(roles)
+        .starting_at(start)
+        .without_depth_of_write_back()
 }

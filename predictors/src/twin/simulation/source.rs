@@ -108,6 +108,9 @@ fn moves_data(request: &Request) -> bool {
 
 impl Source for VmSource<'_> {
     fn next(&mut self) -> Result<Next, ReplayError> {
+        if !self.ready.is_empty() {
+            return Ok(Next::At(self.now));
+        }
         let (arrival, is_exhausted) = match self.closed.next()? {
             Next::At(at) => (Some(at), false),
             Next::Blocked => (None, false),
@@ -116,9 +119,8 @@ impl Source for VmSource<'_> {
         if self.closed.ended_vm().is_some() {
             self.until.set(self.now.min(self.until.get()));
         }
-        let ready = (!self.ready.is_empty()).then_some(self.now);
         let completion = self.completions.peek().map(|Reverse((at, ..))| *at);
-        let next = [ready, completion, arrival].into_iter().flatten().min();
+        let next = [completion, arrival].into_iter().flatten().min();
         Ok(match next {
             _ if self.now >= self.until.get() => Next::Exhausted,
             Some(next) if next >= self.until.get() => Next::Exhausted,
@@ -171,20 +173,18 @@ impl Source for VmSource<'_> {
     }
 }
 
-#[cfg(all(test, any()))]
+#[cfg(test)]
 mod tests {
     use replay::{Engine, Limits, Observer, Stage};
-    use traces::{Lba, Nanos, Operation, StreamId};
+    use traces::{Lba, Nanos, StreamId};
 
     use super::*;
-    use crate::isolated_trace::TracedRequest;
-    use crate::twin::workload::dependencies::{Dependency, flush_ends, infer};
-    use crate::twin::workload::journal_waits::{self, JournalWaits};
-
-    static NO_WAITS: JournalWaits = JournalWaits::NO_WAITS;
+    use crate::isolated_trace::{IsolatedTrace, TracedRequest};
+    use crate::twin::simulation::excerpt::closed;
+    use crate::twin::workload::{Workload, infer};
 
     /// Two processes that think for 3 and 4 ms, on a drive that takes 2 ms for each request in turn. The second also
-    /// flushes.
+    /// flushes, in a time that changes.
     fn traced() -> Vec<TracedRequest> {
         let mut requests = Vec::new();
         let mut free = 0;
@@ -193,7 +193,7 @@ mod tests {
             let process = usize::from(next[1] < next[0]);
             let at = next[process];
             let flush = process == 1 && n % 5 == 0;
-            let done = if flush { at + 700 } else { free.max(at) + 2000 };
+            let done = if flush { at + 600 + n } else { free.max(at) + 2000 };
             if !flush {
                 free = done;
             }
@@ -214,20 +214,79 @@ mod tests {
         }
     }
 
-    fn simulated(excerpts: &[VmExcerpt<'_>], service_us: u64) -> Vec<(Timestamp, Timestamp, u64)> {
+    fn workload(requests: &[TracedRequest]) -> Workload {
+        infer(&IsolatedTrace { requests: requests.to_vec(), ..IsolatedTrace::default() })
+    }
+
+    /// The source of VMs with these traces.
+    fn source<'a>(traces: &[&[TracedRequest]], change: fn(&mut Workload), until: &'a Cell<Timestamp>) -> VmSource<'a> {
+        let mut workloads: Vec<Workload> = traces.iter().map(|trace| workload(trace)).collect();
+        workloads.iter_mut().for_each(change);
+        let vms = workloads
+            .iter()
+            .zip(traces)
+            .map(|(workload, trace)| SimulatedVm::new(workload, trace, Timestamp::ZERO))
+            .collect();
+        VmSource::new(closed(traces, &workloads, Timestamp::ZERO), vms, until, 1)
+    }
+
+    /// Arrival, completion and address of each request on a drive that serves one after another.
+    fn in_turn(
+        traces: &[&[TracedRequest]],
+        change: fn(&mut Workload),
+        service_us: u64,
+    ) -> Vec<(Timestamp, Timestamp, u64)> {
         let until = Cell::new(Timestamp::MAX);
         let drive = drive_models::build(&format!("fixed:service={service_us}us").parse().unwrap()).unwrap().drive;
         let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
         let stage = Stage::new(scheduler, Limits { merge: false, ..Limits::default() });
-        let source = VmSource::new(excerpts, &until, 1);
+        let source = source(traces, change, &until);
         Engine::new(source, stage, drive, Seen::default()).run().unwrap().observer.0
+    }
+
+    /// The same on a drive that serves all at once, by completion.
+    fn at_once(
+        traces: &[&[TracedRequest]],
+        change: fn(&mut Workload),
+        service_us: u64,
+    ) -> Vec<(Timestamp, Timestamp, u64)> {
+        let until = Cell::new(Timestamp::MAX);
+        let mut source = source(traces, change, &until);
+        let mut running: VecDeque<(Timestamp, RequestId, Request)> = VecDeque::new();
+        let (mut seen, mut ids) = (Vec::new(), 0..);
+        loop {
+            let arrival = match source.next().unwrap() {
+                Next::At(at) => at,
+                Next::Blocked if !running.is_empty() => Timestamp::MAX,
+                Next::Blocked | Next::Exhausted => return seen,
+            };
+            if let Some((done, id, request)) = running.front().copied().filter(|(done, ..)| *done <= arrival) {
+                running.pop_front();
+                seen.push((request.arrival, done, request.lba.sector()));
+                source.completed(done, id, &request);
+                continue;
+            }
+            source.advance(arrival).unwrap();
+            if !source.ready.is_empty() {
+                let id = RequestId(ids.next().unwrap());
+                let request = source.take(arrival, id).unwrap();
+                running.push_back((arrival + Nanos::from_us(service_us), id, request));
+            }
+        }
+    }
+
+    fn write(stream: u32, at_us: u64, took_us: u64) -> TracedRequest {
+        TracedRequest::sent(Operation::Write, stream, at_us, took_us)
+    }
+
+    fn background(stream: u32, at_us: u64, took_us: u64) -> TracedRequest {
+        TracedRequest { sync: false, ..write(stream, at_us, took_us) }
     }
 
     #[test]
     fn vm_alone_on_the_recorded_drive_repeats_its_trace() {
         let requests = traced();
-        let (dependencies, flush_ends) = (infer(&requests), flush_ends(&requests));
-        let seen = simulated(&[excerpt(&requests, &dependencies, &flush_ends)], 2000);
+        let seen = in_turn(&[&requests], |_| {}, 2000);
         let moving = requests.iter().filter(|request| request.moves_data());
         let mut expected: Vec<_> =
             moving.map(|request| (request.arrival, request.completed, request.lba.sector())).collect();
@@ -235,114 +294,98 @@ mod tests {
         assert_eq!(seen, expected);
     }
 
-    fn write(stream: u32, at_us: u64, took_us: u64) -> TracedRequest {
-        TracedRequest::sent(Operation::Write, stream, at_us, took_us)
-    }
-
-    /// A VM without journal waits, coalesced completions or throttling.
-    fn excerpt<'a>(
-        requests: &'a [TracedRequest],
-        dependencies: &'a [Dependency],
-        flush_ends: &'a [Option<u32>],
-    ) -> VmExcerpt<'a> {
-        let (coalesced_share, background_depth) = (0.0, u32::MAX);
-        let journal_waits = &NO_WAITS;
-        VmExcerpt { requests, dependencies, flush_ends, journal_waits, coalesced_share, background_depth }
-    }
-
     #[test]
     fn background_writes_in_flight_are_limited() {
-        let mut requests: Vec<TracedRequest> =
-            (0..6).map(|n| TracedRequest { sync: false, ..write(1, n, 1000) }).collect();
+        let mut requests: Vec<TracedRequest> = (0..6).map(|n| background(1, n, 1000)).collect();
         // Long after, when no write is in flight. The simulation ends with the last request that is sent.
-        requests.push(TracedRequest { sync: false, ..write(1, 500_000, 1000) });
+        requests.push(background(1, 500_000, 1000));
         requests.push(write(2, 1_000_000, 1000));
-        let dependencies: Vec<Dependency> = requests
-            .iter()
-            .map(|request| Dependency { after: After::Start, think_time: request.arrival.since(Timestamp::ZERO) })
-            .collect();
-        let flush_ends = vec![None; 8];
-        let seen =
-            simulated(&[VmExcerpt { background_depth: 2, ..excerpt(&requests, &dependencies, &flush_ends) }], 2000);
+        let limited = |workload: &mut Workload| (workload.background_depth, workload.coalesced_share) = (2, 0.0);
+        let seen = in_turn(&[&requests], limited, 2000);
         // The third is issued when the first completes, and so on.
-        assert!(seen.len() >= 7 && seen[6].0 == Timestamp::from_ns(500_000_000), "{seen:?}");
+        assert!(seen.len() >= 7, "{seen:?}");
         assert!(seen.iter().zip(&seen[2..6]).all(|(before, after)| after.0 == before.1), "{seen:?}");
         assert!(seen[..2].iter().all(|(arrival, ..)| arrival.as_ns() < 10_000), "{seen:?}");
     }
 
     #[test]
-    fn process_that_waited_for_a_batch_waits_for_all_of_it_again() {
-        // Batches of two writes, which take 7 ms and 2 ms, then 3 ms of think time.
+    fn flush_waits_for_durable_writes_and_takes_its_own_time_then() {
+        // A process writes durably, another flushes meanwhile and reads 1 ms after its flush.
         let mut requests = Vec::new();
-        for n in 0..100 {
-            requests.extend([write(1, n * 10_000, 7000), write(1, n * 10_000 + 20, 2000)]);
+        for n in 0..50u64 {
+            let at = n * 20_000;
+            requests.push(TracedRequest { durable: true, ..write(1, at, 3000) });
+            let flush = TracedRequest::sent(Operation::Flush, 2, at + 100, 3100);
+            let issued = flush.arrival + Nanos::from_us(2900);
+            requests.push(TracedRequest { sectors: 0, issued, ..flush });
+            requests
+                .push(TracedRequest { lba: Lba::new(80), ..TracedRequest::sent(Operation::Read, 2, at + 4200, 500) });
         }
-        let (dependencies, flush_ends) = (infer(&requests), flush_ends(&requests));
-        assert!(dependencies.iter().filter(|dependency| matches!(dependency.after, After::Batch(_))).count() > 90);
-        // The drive serves one after another, 4 ms each, so that the second completes last.
-        let seen = simulated(&[excerpt(&requests, &dependencies, &flush_ends)], 4000);
-        for (pair, next) in seen.chunks(2).zip(seen.chunks(2).skip(1)).skip(4) {
-            assert_eq!(next[0].0, pair[1].1 + Nanos::from_us(3000));
+        let seen = at_once(&[&requests], |_| {}, 7000);
+        let of = |sector: u64| seen.iter().filter(move |(.., lba)| *lba == sector);
+        // The write takes 7 ms, the flush 0.2 ms after it.
+        for (write, read) in of(0).zip(of(80)) {
+            assert_eq!(read.0, write.1 + Nanos::from_us(200 + 1000));
         }
+        assert_eq!(of(80).count(), 49, "{seen:?}");
     }
 
     #[test]
-    fn blocked_process_sends_when_the_journal_writes_complete() {
-        let requests = journal_waits::tests::traced(true);
-        let mut dependencies = infer(&requests);
-        let journal_waits = journal_waits::infer(&requests, &mut dependencies);
-        let flush_ends = flush_ends(&requests);
-        let excerpt = VmExcerpt { journal_waits: &journal_waits, ..excerpt(&requests, &dependencies, &flush_ends) };
-        let until = Cell::new(Timestamp::from_ns(10_000_000_000));
-        let mut source = VmSource::new(&[excerpt], &until, 1);
-        // A device that serves several at once: 15 ms for the journal's writes, 5 ms for others.
-        let mut in_flight: Vec<(Timestamp, RequestId, Request)> = Vec::new();
-        let (mut free, mut soon) = (Vec::new(), 0);
-        let mut journal_done = Timestamp::ZERO;
-        for _ in 0..4000 {
-            in_flight.sort_by_key(|(done, id, _)| (*done, id.0));
-            let next = match source.next().unwrap() {
-                Next::At(at) => at,
-                Next::Blocked => Timestamp::MAX,
-                Next::Exhausted => break,
-            };
-            if in_flight.first().is_some_and(|(done, ..)| *done <= next) {
-                let (done, id, request) = in_flight.remove(0);
-                source.completed(done, id, &request);
-                free.push(id);
-                if request.stream == StreamId(1) {
-                    journal_done = done;
-                }
-                continue;
-            }
-            source.advance(next).unwrap();
-            if source.next().unwrap() != Next::At(next) {
-                continue;
-            }
-            let id = free.pop().unwrap_or(RequestId(in_flight.len() as u32));
-            let request = source.take(next, id).unwrap();
-            let journal = in_flight.iter().any(|(_, _, other)| other.stream == StreamId(1));
-            assert!(request.stream == StreamId(1) || !journal, "sent while the journal writes");
-            soon += u32::from(request.stream == StreamId(2) && next == journal_done + Nanos::from_us(300));
-            let took = if request.stream == StreamId(1) { 15_000 } else { 5000 };
-            in_flight.push((next + Nanos::from_us(took), id, request));
+    fn completions_that_the_host_reports_together_come_with_the_last() {
+        // Two processes that send together, 1 ms after both have completed.
+        let round = |n: u64| [0, 1].map(|stream| write(stream, n * 5000, 4000));
+        let requests: Vec<TracedRequest> = (0..100).flat_map(round).collect();
+        let apart = |share: fn(&mut Workload)| {
+            let seen = in_turn(&[&requests], share, 2000);
+            seen.chunks_exact(2).skip(1).filter(|pair| pair[0].0 != pair[1].0).count()
+        };
+        // One after another on the drive: 2 ms apart, unless the first completion waits for the second.
+        assert_eq!(apart(|workload| workload.coalesced_share = 1.0), 0);
+        assert!(apart(|workload| workload.coalesced_share = 0.0) > 90);
+    }
+
+    #[test]
+    fn process_waits_for_the_journal_of_its_vm() {
+        // The process writes, its journal commits, and the process writes again 300 us after the commit.
+        let mut requests = Vec::new();
+        let mut at = 0;
+        for n in 0..400u64 {
+            let took = 1000 + n * 7919 % 4001;
+            requests.push(write(1, at, took));
+            let commit = TracedRequest { durable: true, ..write(2, at + took + 100, 2000) };
+            requests.push(TracedRequest { lba: Lba::new(80), ..commit });
+            at += took + 100 + 2000 + 300;
         }
-        assert!(soon > 50, "{soon}");
+        for vms in [1, 3] {
+            let seen = at_once(&vec![requests.as_slice(); vms], |_| {}, 9000);
+            let own: Vec<_> = seen.iter().filter(|(.., lba)| *lba == 0).collect();
+            let round = Nanos::from_us(9000 + 100 + 9000 + 300);
+            assert!(own.len() > 390 * vms, "{}", own.len());
+            assert!(own.windows(vms + 1).all(|pair| pair[vms].0 == pair[0].0 + round), "{vms} VMs");
+        }
     }
 
     #[test]
     fn two_vms_share_the_drive_until_the_first_has_sent_its_last_request() {
         let requests = traced();
-        let (dependencies, flush_ends) = (infer(&requests), flush_ends(&requests));
         let half = &requests[..100];
-        let excerpts =
-            [excerpt(&requests, &dependencies, &flush_ends), excerpt(half, &dependencies[..100], &flush_ends[..100])];
-        let seen = simulated(&excerpts, 2000);
+        let seen = in_turn(&[&requests, half], |_| {}, 2000);
         let of_half = half.iter().filter(|request| request.moves_data()).count();
         assert!(seen.len() > of_half && seen.len() < requests.len() + of_half, "{}", seen.len());
         // Alone a request completes every 2.9 ms on average. The drive completes one every 2 ms for both VMs.
         let last = seen.last().unwrap().1;
         assert!(seen.windows(2).all(|pair| pair[1].1.since(pair[0].1) >= Nanos::from_us(2000)));
         assert!(last > half.last().unwrap().completed, "{last:?}");
+    }
+
+    #[test]
+    fn vm_keeps_its_own_streams() {
+        // Both VMs have a process 1; one thinks for 3 ms, the other for 30.
+        let reads = |think: u64| (0..100).map(|n| TracedRequest::sent(Operation::Read, 1, n * think, 1000)).collect();
+        let traces: [Vec<TracedRequest>; 2] = [reads(4000), reads(31_000)];
+        assert_eq!(traces[0][0].stream, StreamId(1));
+        let seen = at_once(&[&traces[0], &traces[1]], |_| {}, 1000);
+        // Until the first has sent its last request, at 396 ms.
+        assert_eq!(seen.len(), 99 + 13, "{seen:?}");
     }
 }

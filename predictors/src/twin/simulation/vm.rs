@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use traces::{Flags, Nanos, Operation, Request, RequestId, StreamId};
+use traces::{Flags, Nanos, Operation, Request, RequestId, StreamId, Timestamp};
 
 use crate::isolated_trace::TracedRequest;
 use crate::twin::workload::Workload;
@@ -32,10 +32,10 @@ pub(crate) struct SimulatedVm {
 }
 
 impl SimulatedVm {
-    /// The VM whose workload this is, before it sends `requests` of its trace.
-    pub(crate) fn new(workload: &Workload, requests: &[TracedRequest]) -> SimulatedVm {
+    /// The VM whose workload this is, before it sends those `requests` of its trace that arrive from `start` on.
+    pub(crate) fn new(workload: &Workload, requests: &[TracedRequest], start: Timestamp) -> SimulatedVm {
         let mut took_without_data: BTreeMap<StreamId, VecDeque<Nanos>> = BTreeMap::new();
-        for request in requests.iter().filter(|request| !request.moves_data()) {
+        for request in requests.iter().filter(|request| request.arrival >= start && !request.moves_data()) {
             let took = request.completed.since(request.issued);
             took_without_data.entry(request.stream).or_default().push_back(took);
         }

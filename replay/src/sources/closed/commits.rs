@@ -89,6 +89,10 @@ struct Want {
 /// A journal.
 #[derive(Debug, Default)]
 pub(super) struct Journal {
+    /// When the replay begins, in the time of the trace.
+    start: Timestamp,
+    /// The number of commits that began before.
+    passed: u64,
     waiters: Vec<Waiter>,
     reading: Option<Reading>,
     /// Beginning and end of the recorded commit before.
@@ -119,18 +123,18 @@ pub(super) struct Journal {
 }
 
 impl Journal {
+    /// A journal whose commits are made again if they began at `start` or later.
+    pub(super) fn starting_at(start: Timestamp) -> Journal {
+        Journal { start, ..Journal::default() }
+    }
+
     /// Adds a stream that waits, and returns its number among them.
     pub(super) fn add_waiter(&mut self) -> u32 {
         self.waiters.push(Waiter::default());
         self.waiters.len() as u32 - 1
     }
 
-    /// The stream had written before the first record, so it may wait for the first commit.
-    pub(super) fn has_written_before(&mut self, waiter: u32) {
-        self.waiters[waiter as usize].has_written = true;
-    }
-
-    /// Reads a synchronous request of a stream that waits. Returns the commit that it waited for.
+    /// Reads a synchronous request of a stream that waits. Returns the commit that it waited for, if that is made again.
     pub(super) fn read_waiter(
         &mut self,
         waiter: u32,
@@ -144,6 +148,9 @@ impl Journal {
         waiter.has_written = writes;
         let (commit, end) = served_by?;
         let end = end.filter(|end| *end <= request.arrival)?;
+        if commit < self.passed {
+            return None;
+        }
         let held = commit.checked_sub(self.first).and_then(|index| self.recorded.get_mut(index as usize));
         if let Some(held) = held {
             held.is_awaited = true;
@@ -197,10 +204,24 @@ impl Journal {
 
     fn close(&mut self, reading: Reading) {
         let number = self.first + self.recorded.len() as u64;
+        if reading.begin < self.start {
+            self.pass(&reading);
+        } else {
+            self.recorded.push_back(reading.commit);
+        }
         self.before = (reading.begin, reading.end);
-        self.recorded.push_back(reading.commit);
         let of_commit = self.waiters.iter_mut().filter_map(|waiter| waiter.served_by.as_mut());
         of_commit.filter(|(commit, _)| *commit == number).for_each(|(_, end)| *end = Some(reading.end));
+    }
+
+    /// Takes a commit that began before the replay as made when it was recorded.
+    fn pass(&mut self, reading: &Reading) {
+        self.first += 1;
+        self.passed += 1;
+        self.current.clear();
+        self.current.extend(self.requests.drain(..));
+        self.sent = self.current.len();
+        (self.current_delay, self.began, self.completion) = (reading.commit.delay, reading.begin, reading.end);
     }
 
     /// The number of requests in memory that have not been sent.
@@ -210,7 +231,7 @@ impl Journal {
 
     /// The numbers of commits and of their requests so far.
     pub(super) fn counts(&self) -> JournalCommits {
-        JournalCommits { recorded: self.first + self.recorded.len() as u64, ..self.counts }
+        JournalCommits { recorded: self.first + self.recorded.len() as u64 - self.passed, ..self.counts }
     }
 
     /// A stream waits from `since` on for a commit; in the trace, for this one.
@@ -266,10 +287,8 @@ impl Journal {
             self.counts.repeated += 1;
             self.counts.requests_repeated += self.current.len() as u64;
         }
-        // A stream that wants one in the instant in which this begins for another waits for the next. Those that want one
-        // at the very start have wanted it since before.
-        let joins = |want: &&Want| want.since < now || want.since == Timestamp::ZERO;
-        let joining = self.wanted.iter().skip(1).take_while(joins).count();
+        // A stream that wants one in the instant in which this begins for another waits for the next.
+        let joining = self.wanted.iter().skip(1).take_while(|want| want.since < now).count();
         let served = self.wanted.len().min(1 + joining);
         self.served.extend(self.wanted.drain(..served).rev().map(|want| want.stream));
         self.unserved -= served;

@@ -26,8 +26,8 @@
 //! 6. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
 //!    far: what it would do beyond that is unknown. So a congested drive slows down write-back, too.
 //!
-//! `predictors/src/twin/workload/dependencies` infers from a whole trace and across streams. There an arrival depends
-//! on one event of any process: a completion, an arrival, a batch or a timer.
+//! The twin (package `predictors`) replays so, too. It knows how much write-back a VM's kernel lets go at once, so that
+//! there the second half of rule 6 does not hold ([`super::Closed::without_depth_of_write_back`]).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -153,9 +153,8 @@ impl Recorded {
         let done = self.kinds[WAITED_FOR].completed();
         let bound = self.kinds[kind].send(completed);
         let Some(before) = self.arrival.replace(arrival) else {
-            let start = (Since::Start, arrival.since(Timestamp::ZERO));
-            let (since, span) = wait.map_or(start, |wait| (Since::Commit(wait.commit), arrival.since(wait.end)));
-            return Dependency { since, span, completed: self.asked };
+            let span = arrival.since(Timestamp::ZERO);
+            return Dependency { since: Since::Start, span, completed: self.asked };
         };
         let turn = if kind == WAITED_FOR { self.turn(bound) } else { None };
         let since_latest = arrival.since(latest.unwrap_or(before));

@@ -113,11 +113,6 @@ impl JournalRoles {
         self.journals.contains(&(vm, stream))
     }
 
-    /// The streams that wait for journals.
-    pub(super) fn waiting(&self) -> impl Iterator<Item = (VmId, StreamId)> {
-        self.waiting.keys().copied()
-    }
-
     /// The journal that a stream waits for.
     pub fn awaited(&self, vm: VmId, stream: StreamId) -> Option<StreamId> {
         self.waiting.get(&(vm, stream)).copied()

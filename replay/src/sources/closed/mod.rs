@@ -110,6 +110,9 @@ pub struct Closed {
     buffered_max: usize,
     exhausted: bool,
     late: u64,
+    start: Timestamp,
+    /// Whether write-back may be deeper than in the trace.
+    deepens_write_back: bool,
     now: Timestamp,
 }
 
@@ -132,8 +135,24 @@ impl Closed {
             buffered_max: BUFFERED_MAX,
             exhausted: false,
             late: 0,
+            start: Timestamp::ZERO,
+            deepens_write_back: false,
             now: Timestamp::ZERO,
         }
+    }
+
+    /// The same replay, begun at `start` in the time of the traces. What arrived before is taken to have gone as
+    /// recorded: from it is known what the requests after it wait for.
+    #[must_use]
+    pub fn starting_at(self, start: Timestamp) -> Closed {
+        Closed { start, now: start, ..self }
+    }
+
+    /// The same replay, in which write-back may have more requests outstanding than in the trace, because something else
+    /// limits it.
+    #[must_use]
+    pub fn without_depth_of_write_back(self) -> Closed {
+        Closed { deepens_write_back: true, ..self }
     }
 
     /// The same replay, of traces whose journals are known.
@@ -188,22 +207,8 @@ impl Closed {
             }
             self.roles = Some(JournalRoles::of(&first));
         }
-        if self.traces.begin_within() {
-            self.add_waiting();
-        }
         first.into_iter().for_each(|record| self.read(record));
         Ok(())
-    }
-
-    /// Adds the streams that may have waited for a commit already when the window of the traces begins.
-    fn add_waiting(&mut self) {
-        let waiting = self.roles.iter().flat_map(JournalRoles::waiting).collect::<Vec<_>>();
-        for (vm, stream) in waiting {
-            let number = self.stream(vm, stream);
-            if let Some((journal, waiter)) = self.streams[number as usize].awaits {
-                self.journals[journal as usize].commits.has_written_before(waiter);
-            }
-        }
     }
 
     fn read_ahead(&mut self) -> Result<(), ReplayError> {
@@ -281,7 +286,14 @@ impl Closed {
             let writes = request.operation == Operation::Write;
             self.journals[journal as usize].commits.read_waiter(waiter, &request, completed, writes)
         });
-        let dependency = stream.recorded.infer(request.arrival, completed, kind, wait);
+        let mut dependency = stream.recorded.infer(request.arrival, completed, kind, wait);
+        if self.deepens_write_back {
+            dependency.completed[UNAWAITED] = 0;
+        }
+        if request.arrival < self.start {
+            stream.pass(request.arrival, completed, kind);
+            return;
+        }
         self.buffered += 1;
         self.seen[vm].buffered += 1;
         stream.queue.push_back(Waiting { request, dependency, kind: completed.map(|_| kind as u8) });
@@ -314,7 +326,7 @@ impl Closed {
         let number = self.journals.len() as u32;
         let number = *self.journal_index.entry((vm, stream)).or_insert(number);
         if number as usize == self.journals.len() {
-            self.journals.push(JournalOf { vm, commits: Journal::default(), scheduled: None });
+            self.journals.push(JournalOf { vm, commits: Journal::starting_at(self.start), scheduled: None });
         }
         number
     }

@@ -24,6 +24,12 @@ pub(super) struct Completions {
 }
 
 impl Completions {
+    /// Adds a completion at its time.
+    fn insert(&mut self, at: Timestamp) {
+        let place = self.times.partition_point(|time| *time <= at);
+        self.times.insert(place, at);
+    }
+
     /// When the request number `completed` completed; `None` if it has not. Later calls ask for no smaller number.
     pub(super) fn reached(&mut self, completed: u64) -> Option<Timestamp> {
         while self.forgotten + 1 < completed && self.times.pop_front().is_some() {
@@ -77,6 +83,14 @@ pub(super) struct Stream {
 }
 
 impl Stream {
+    /// Takes a request from before the replay as sent and completed when it was recorded.
+    pub(super) fn pass(&mut self, arrival: Timestamp, completed: Option<Timestamp>, kind: usize) {
+        self.replayed_arrival = arrival;
+        if let Some(completed) = completed {
+            self.completions[kind].insert(completed);
+        }
+    }
+
     /// When the next request arrives, if that is known. `progress` is that of its VM.
     pub(super) fn due(&mut self, progress: Progress) -> Option<Due> {
         let Waiting { request, dependency: Dependency { since, span, completed }, kind } = *self.queue.front()?;

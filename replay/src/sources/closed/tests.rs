@@ -37,7 +37,7 @@ pub(super) fn closed_over_vms(vms: Vec<Vec<Record>>) -> Closed {
     Closed::new(MergedTraces::new(traces, TimeWindow::default(), Sectors::new(1 << 20)))
 }
 
-pub(super) fn trace(records: Vec<Record>) -> VmTrace {
+fn trace(records: Vec<Record>) -> VmTrace {
     let reader = InMemoryTrace::new(TraceMeta::new("listed", Layer::GuestQueue, "none"), records);
     VmTrace {
         name: "vm".to_owned(),
@@ -191,6 +191,8 @@ fn flusher_keeps_its_distances_and_its_depth() {
     assert_eq!(spread, [(0, 1), (10, 1), (20, 1), (30, 1)], "two at a time suffice");
     let spread = arrivals(&mut closed_over(records(5)), 100);
     assert_eq!(spread, [(0, 1), (100, 1), (200, 1), (300, 1)], "it never had two at a time");
+    let spread = arrivals(&mut closed_over(records(5)).without_depth_of_write_back(), 100);
+    assert_eq!(spread, [(0, 1), (10, 1), (20, 1), (30, 1)], "something else limits it");
 }
 
 #[test]
