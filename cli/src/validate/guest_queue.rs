@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use clap::ValueEnum;
-use predictors::IsolatedTraceBuilder;
 use replay::sources::closed::{BUFFERED_MAX, JournalRoles};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::stack::StackSpec;
@@ -105,13 +103,11 @@ pub struct Replayed {
     pub done: Vec<Done>,
     /// The requests at the drive.
     pub served: Vec<AtDevice>,
-    /// When the first stream that was active to the end of the capture sent its last request; of the twin, when the VM
-    /// did.
+    /// When the first stream that was active to the end of the capture sent its last request.
     pub used_up: Option<Timestamp>,
 }
 
-/// Replays `records`, the requests of a capture, under `scheduler`; until `end` if the twin does. Returns the layers as
-/// a line, too.
+/// Replays `records`, the requests of a capture, under `scheduler`. Returns the layers as a line, too.
 ///
 /// # Errors
 /// The drive or a scheduler cannot be built, or the capture cannot be replayed closed.
@@ -121,25 +117,22 @@ pub fn simulate(
     scheduler: &str,
     queue: GuestQueue,
     behind: &Behind,
-    end: Timestamp,
 ) -> Result<(String, Replayed)> {
     let built = drive_models::build(&behind.drive.parse()?)?;
     let capacity = built.drive.capacity();
     let stack = layers(scheduler, queue, behind.link, &behind.scheduler, built.queue_depth());
     let spec = StackSpec::of(&stack)?;
-    let target = Target { place: behind.place, capacity, end };
+    let target = Target { place: behind.place, capacity };
     let replayed = replay(records, path, target, spec.build(built.drive))
         .with_context(|| format!("{} under {scheduler}", path.display()))?;
     Ok((stack, replayed))
 }
 
-/// Where a capture is replayed: on a drive of this capacity, on which the capture's disk begins at this place, until
-/// this time at most.
+/// Where a capture is replayed: on a drive of this capacity, on which the capture's disk begins at this place.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     pub place: Sectors,
     pub capacity: Sectors,
-    pub end: Timestamp,
 }
 
 /// Replays `records` on `host`.
@@ -147,7 +140,7 @@ pub struct Target {
 /// # Errors
 /// The capture cannot be replayed closed.
 pub fn replay<H: Host>(records: &[Record], path: &Path, target: Target, host: H) -> Result<Replayed> {
-    let Target { place, capacity, end } = target;
+    let Target { place, capacity } = target;
     let seen = Seen { left: left(records), done: Vec::new(), served: Vec::new(), used_up: None };
     let trace = VmTrace {
         name: path.display().to_string(),
@@ -263,7 +256,7 @@ mod tests {
             link: Link::default(),
         };
         let queue = GuestQueue { depth: 4, is_rotational: true };
-        let (_, found) = simulate(&records, Path::new("x"), "none", queue, &behind, Timestamp::MAX).unwrap();
+        let (_, found) = simulate(&records, Path::new("x"), "none", queue, &behind).unwrap();
         assert_eq!(found.done.len(), 110);
         let last =
             found.done.iter().filter(|done| done.request.stream == StreamId(2)).map(|done| done.request.arrival).max();

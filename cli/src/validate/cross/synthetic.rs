@@ -66,7 +66,7 @@ fn one(campaign: &Campaign, vm: usize, [from, to]: [SyntheticSetup; 2], records:
         drive: to.drive.to_owned(),
         ..CrossCase::default()
     };
-    let target = Target { place: Sectors::ZERO, capacity, end: window.1 };
+    let target = Target { place: Sectors::ZERO, capacity };
     let replayed = replay(captured.records, Path::new(&case.vm), target, host)
         .with_context(|| format!("{} from {} to {}", case.vm, case.from, case.to))?;
     Ok(compared(case, &captured, replayed, &truth))

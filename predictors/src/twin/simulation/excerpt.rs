@@ -38,8 +38,5 @@ pub(crate) fn closed(parts: &[&[TracedRequest]], workloads: &[Workload], start: 
     };
     let vms = parts.iter().zip(workloads).enumerate().map(trace).collect();
     let traces = MergedTraces::new(vms, TimeWindow::default(), Sectors::new(u64::MAX));
-    Closed::new(traces.on_clock_from(Timestamp::ZERO))
-        .with_roles(roles)
-        .starting_at(start)
-        .without_depth_of_write_back()
+    Closed::new(traces.on_clock_from(Timestamp::ZERO)).with_roles(roles).starting_at(start)
 }

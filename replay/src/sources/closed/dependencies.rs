@@ -25,9 +25,6 @@
 //!    of that commit, and wants it when all that it sent before has completed (`closed/commits.rs`).
 //! 6. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
 //!    far: what it would do beyond that is unknown. So a congested drive slows down write-back, too.
-//!
-//! The twin (package `predictors`) replays so, too. It knows how much write-back a VM's kernel lets go at once, so that
-//! there the second half of rule 6 does not hold ([`super::Closed::without_depth_of_write_back`]).
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

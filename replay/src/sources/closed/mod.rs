@@ -18,7 +18,7 @@ use traces::results::JournalCommits;
 use traces::{Flags, Operation, Record, Request, RequestId, StreamId, Timestamp, VmId};
 
 use self::commits::Journal;
-use self::dependencies::{UNAWAITED, WAITED_FOR};
+use self::dependencies::{Dependency, Since, UNAWAITED, WAITED_FOR};
 pub use self::journal_roles::JournalRoles;
 use self::journal_roles::is_durable;
 use self::stream::{CommitWait, Due, Stream, Waiting};
@@ -111,8 +111,6 @@ pub struct Closed {
     exhausted: bool,
     late: u64,
     start: Timestamp,
-    /// Whether write-back may be deeper than in the trace.
-    deepens_write_back: bool,
     now: Timestamp,
 }
 
@@ -136,23 +134,16 @@ impl Closed {
             exhausted: false,
             late: 0,
             start: Timestamp::ZERO,
-            deepens_write_back: false,
             now: Timestamp::ZERO,
         }
     }
 
     /// The same replay, begun at `start` in the time of the traces. What arrived before is taken to have gone as
-    /// recorded: from it is known what the requests after it wait for.
+    /// recorded: from it is known what the requests after it wait for. Write-back that is outstanding then is sent at the
+    /// start, since the queue that it makes may stand for long.
     #[must_use]
     pub fn starting_at(self, start: Timestamp) -> Closed {
         Closed { start, now: start, ..self }
-    }
-
-    /// The same replay, in which write-back may have more requests outstanding than in the trace, because something else
-    /// limits it.
-    #[must_use]
-    pub fn without_depth_of_write_back(self) -> Closed {
-        Closed { deepens_write_back: true, ..self }
     }
 
     /// The same replay, of traces whose journals are known.
@@ -287,12 +278,12 @@ impl Closed {
             self.journals[journal as usize].commits.read_waiter(waiter, &request, completed, writes)
         });
         let mut dependency = stream.recorded.infer(request.arrival, completed, kind, wait);
-        if self.deepens_write_back {
-            dependency.completed[UNAWAITED] = 0;
-        }
         if request.arrival < self.start {
-            stream.pass(request.arrival, completed, kind);
-            return;
+            if is_waited_for || completed.is_none_or(|completed| completed <= self.start) {
+                stream.pass(request.arrival, completed, kind);
+                return;
+            }
+            dependency = Dependency { since: Since::Start, span: self.start.since(Timestamp::ZERO), ..dependency };
         }
         self.buffered += 1;
         self.seen[vm].buffered += 1;

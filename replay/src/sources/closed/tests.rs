@@ -191,8 +191,6 @@ fn flusher_keeps_its_distances_and_its_depth() {
     assert_eq!(spread, [(0, 1), (10, 1), (20, 1), (30, 1)], "two at a time suffice");
     let spread = arrivals(&mut closed_over(records(5)), 100);
     assert_eq!(spread, [(0, 1), (100, 1), (200, 1), (300, 1)], "it never had two at a time");
-    let spread = arrivals(&mut closed_over(records(5)).without_depth_of_write_back(), 100);
-    assert_eq!(spread, [(0, 1), (10, 1), (20, 1), (30, 1)], "something else limits it");
 }
 
 #[test]
