@@ -51,6 +51,10 @@ const CHANCE_ABOVE: i64 = WHOLE / 4;
 /// The number of think times that are needed before they count as steady.
 const STEADY_AFTER: u32 = 32;
 
+/// A write of the page cache that comes so soon after the completion that makes room for it has waited for it. Set by
+/// judgement; not varied.
+const SLOT_MAX: Nanos = Nanos::from_ms(1);
+
 /// The event that the span of an arrival is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Since {
@@ -60,6 +64,8 @@ pub(super) enum Since {
     Arrival,
     /// The last of the completions that were waited for.
     Completion,
+    /// The completion that let write-back go on, which was at its depth.
+    Slot,
     /// The end of the commit that serves the stream; in the trace it was the one of this number.
     Commit(u64),
 }
@@ -79,9 +85,33 @@ struct Kind {
     sent: u64,
     outstanding: BinaryHeap<Reverse<Timestamp>>,
     deepest: u64,
+    /// The completion times, without the first `forgotten` ones; no more than the depth.
+    completions: VecDeque<Timestamp>,
+    forgotten: u64,
 }
 
 impl Kind {
+    /// Removes from the outstanding requests those that had completed when a request arrived. Returns the latest
+    /// completion.
+    fn pass(&mut self, arrival: Timestamp) -> Option<Timestamp> {
+        let mut latest = None;
+        while let Some(&Reverse(completed)) = self.outstanding.peek().filter(|next| next.0 <= arrival) {
+            self.outstanding.pop();
+            self.completions.push_back(completed);
+            latest = Some(completed);
+        }
+        latest
+    }
+
+    /// When the request number `completed` completed. Earlier times are dropped: no later call needs them.
+    fn turn(&mut self, completed: u64) -> Option<Timestamp> {
+        while self.forgotten + 1 < completed {
+            self.completions.pop_front();
+            self.forgotten += 1;
+        }
+        if completed == 0 { None } else { self.completions.front().copied() }
+    }
+
     fn completed(&self) -> u64 {
         self.sent - self.outstanding.len() as u64
     }
@@ -123,10 +153,6 @@ impl Steadiness {
 pub(super) struct Recorded {
     arrival: Option<Timestamp>,
     kinds: [Kind; 2],
-    /// The completion times of requests that were waited for, without the first `forgotten` ones; no more than the
-    /// depth of the stream.
-    completions: VecDeque<Timestamp>,
-    forgotten: u64,
     /// The number of completions, of each kind, that arrivals have depended on until now; later arrivals depend on no
     /// fewer.
     asked: [u64; 2],
@@ -145,7 +171,8 @@ impl Recorded {
         kind: usize,
         wait: Option<Wait>,
     ) -> Dependency {
-        let latest = self.pass(arrival);
+        self.kinds[UNAWAITED].pass(arrival);
+        let latest = self.kinds[WAITED_FOR].pass(arrival);
         let others = !self.kinds[WAITED_FOR].outstanding.is_empty();
         let done = self.kinds[WAITED_FOR].completed();
         let bound = self.kinds[kind].send(completed);
@@ -153,7 +180,9 @@ impl Recorded {
             let span = arrival.since(Timestamp::ZERO);
             return Dependency { since: Since::Start, span, completed: self.asked };
         };
-        let turn = if kind == WAITED_FOR { self.turn(bound) } else { None };
+        let turn = self.kinds[kind].turn(bound);
+        let slot = turn.filter(|turn| kind == UNAWAITED && arrival.saturating_since(*turn) <= SLOT_MAX);
+        let turn = turn.filter(|_| kind == WAITED_FOR);
         let since_latest = arrival.since(latest.unwrap_or(before));
         if let Some(turn) = turn {
             self.since_latest.add(since_latest);
@@ -174,43 +203,20 @@ impl Recorded {
         };
         self.ask(WAITED_FOR, waited_for);
         self.ask(kind, bound);
+        if let (Since::Arrival, Some(slot)) = (since, slot) {
+            return Dependency { since: Since::Slot, span: arrival.since(slot), completed: self.asked };
+        }
         Dependency { since, span, completed: self.asked }
     }
 
     /// The number of recorded times in memory.
     #[cfg(test)]
     pub(super) fn kept(&self) -> usize {
-        self.completions.len() + self.kinds.iter().map(|kind| kind.outstanding.len()).sum::<usize>()
+        self.kinds.iter().map(|kind| kind.outstanding.len() + kind.completions.len()).sum::<usize>()
     }
 
     fn ask(&mut self, kind: usize, completed: u64) {
         self.asked[kind] = self.asked[kind].max(completed);
-    }
-
-    /// Removes from the outstanding requests those that had completed when a request arrived. Returns the latest
-    /// completion that was waited for.
-    fn pass(&mut self, arrival: Timestamp) -> Option<Timestamp> {
-        let [waited_for, unawaited] = &mut self.kinds;
-        let mut latest = None;
-        while let Some(&Reverse(completed)) = waited_for.outstanding.peek().filter(|next| next.0 <= arrival) {
-            waited_for.outstanding.pop();
-            self.completions.push_back(completed);
-            latest = Some(completed);
-        }
-        while unawaited.outstanding.peek().is_some_and(|next| next.0 <= arrival) {
-            unawaited.outstanding.pop();
-        }
-        latest
-    }
-
-    /// When the request number `completed` that was waited for completed. Earlier times are dropped: no later call
-    /// needs them.
-    fn turn(&mut self, completed: u64) -> Option<Timestamp> {
-        while self.forgotten + 1 < completed {
-            self.completions.pop_front();
-            self.forgotten += 1;
-        }
-        if completed == 0 { None } else { self.completions.front().copied() }
     }
 
     fn learn_lag(&mut self, lag: Nanos, distance: Nanos) {
