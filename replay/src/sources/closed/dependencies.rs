@@ -51,10 +51,6 @@ const CHANCE_ABOVE: i64 = WHOLE / 4;
 /// The number of think times that are needed before they count as steady.
 const STEADY_AFTER: u32 = 32;
 
-/// A write of the page cache that comes so soon after the completion that makes room for it has waited for it. Set by
-/// judgement; not varied.
-const SLOT_MAX: Nanos = Nanos::from_ms(1);
-
 /// The event that the span of an arrival is counted from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Since {
@@ -149,7 +145,7 @@ impl Steadiness {
 }
 
 /// The part of a stream that has been read.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub(super) struct Recorded {
     arrival: Option<Timestamp>,
     kinds: [Kind; 2],
@@ -158,8 +154,22 @@ pub(super) struct Recorded {
     asked: [u64; 2],
     since_latest: Steadiness,
     since_turn: Steadiness,
-    /// The mean position of completions between two arrivals, as a share of [`WHOLE`] before the later one.
-    lag: i64,
+    /// The mean position of completions between two arrivals, of each kind, as a share of [`WHOLE`] before the later one.
+    lag: [i64; 2],
+}
+
+impl Default for Recorded {
+    fn default() -> Recorded {
+        Recorded {
+            arrival: None,
+            kinds: Default::default(),
+            asked: [0; 2],
+            since_latest: Steadiness::default(),
+            since_turn: Steadiness::default(),
+            // Write-back waits for room once that was seen several times.
+            lag: [0, WHOLE / 2],
+        }
+    }
 }
 
 impl Recorded {
@@ -181,7 +191,7 @@ impl Recorded {
             return Dependency { since: Since::Start, span, completed: self.asked };
         };
         let turn = self.kinds[kind].turn(bound);
-        let slot = turn.filter(|turn| kind == UNAWAITED && arrival.saturating_since(*turn) <= SLOT_MAX);
+        let slot = turn.filter(|slot| kind == UNAWAITED && *slot >= before);
         let turn = turn.filter(|_| kind == WAITED_FOR);
         let since_latest = arrival.since(latest.unwrap_or(before));
         if let Some(turn) = turn {
@@ -189,23 +199,27 @@ impl Recorded {
             self.since_turn.add(arrival.saturating_since(turn));
         }
         if others && latest.is_some() {
-            self.learn_lag(since_latest, arrival.since(before));
+            self.learn_lag(WAITED_FOR, since_latest, arrival.since(before));
+        }
+        if let Some(slot) = slot {
+            self.learn_lag(UNAWAITED, arrival.since(slot), arrival.since(before));
         }
         let by_turns = kind == WAITED_FOR && self.goes_by_turns();
-        let by_chance = others && self.lag > CHANCE_ABOVE;
+        let by_chance = others && self.lag[WAITED_FOR] > CHANCE_ABOVE;
+        let slot = slot.filter(|_| self.lag[UNAWAITED] <= CHANCE_ABOVE);
         let (since, span, waited_for) = match (turn, latest, wait) {
             (_, _, Some(Wait { commit, end })) => (Since::Commit(commit), arrival.since(end), done),
             (Some(turn), ..) if by_turns && bound > self.asked[WAITED_FOR] => {
                 (Since::Completion, arrival.saturating_since(turn), bound)
             }
             (_, Some(_), _) if !by_turns && !by_chance => (Since::Completion, since_latest, done),
-            _ => (Since::Arrival, arrival.since(before), 0),
+            _ => match slot {
+                Some(slot) => (Since::Slot, arrival.since(slot), 0),
+                None => (Since::Arrival, arrival.since(before), 0),
+            },
         };
         self.ask(WAITED_FOR, waited_for);
         self.ask(kind, bound);
-        if let (Since::Arrival, Some(slot)) = (since, slot) {
-            return Dependency { since: Since::Slot, span: arrival.since(slot), completed: self.asked };
-        }
         Dependency { since, span, completed: self.asked }
     }
 
@@ -219,10 +233,10 @@ impl Recorded {
         self.asked[kind] = self.asked[kind].max(completed);
     }
 
-    fn learn_lag(&mut self, lag: Nanos, distance: Nanos) {
+    fn learn_lag(&mut self, kind: usize, lag: Nanos, distance: Nanos) {
         let (lag, distance) = (lag.as_ns().min(distance.as_ns()), distance.as_ns().max(1));
         let share = (u128::from(lag) * WHOLE as u128 / u128::from(distance)) as i64;
-        self.lag += (share - self.lag) >> DECAY_BITS;
+        self.lag[kind] += (share - self.lag[kind]) >> DECAY_BITS;
     }
 
     fn goes_by_turns(&self) -> bool {

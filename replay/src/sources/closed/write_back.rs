@@ -31,9 +31,8 @@ impl Progress {
     /// When a burst of writes comes that came `gap` after the write before, in the trace at `arrival`. Nothing for
     /// shorter gaps than [`BURST_GAP_MIN`], or if there are no such processes.
     pub(super) fn burst(self, arrival: Timestamp, gap: Nanos) -> Option<Timestamp> {
-        let is_known = self.processes > 0 && gap >= BURST_GAP_MIN;
-        is_known.then(|| {
-            let late = self.late_ns / self.processes;
+        (gap >= BURST_GAP_MIN).then(|| {
+            let late = self.late_ns / self.processes.max(1);
             let moved = arrival.as_ns().saturating_add_signed(late);
             Timestamp::from_ns(moved)
         })
