@@ -25,6 +25,8 @@
 //!    of that commit, and wants it when all that it sent before has completed (`closed/commits.rs`).
 //! 6. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
 //!    far: what it would do beyond that is unknown. So a congested drive slows down write-back, too.
+//! 7. Write-back at this maximum comes when a completion makes room for it, if it did so in the trace: this time and,
+//!    in the mean, the times before, by the measure of rule 3. So a backlog drains as fast as the drive lets it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
@@ -60,8 +62,8 @@ pub(super) enum Since {
     Arrival,
     /// The last of the completions that were waited for.
     Completion,
-    /// The completion that let write-back go on, which was at its depth.
-    Slot,
+    /// The completion that made room for write-back.
+    Room,
     /// The end of the commit that serves the stream; in the trace it was the one of this number.
     Commit(u64),
 }
@@ -191,7 +193,7 @@ impl Recorded {
             return Dependency { since: Since::Start, span, completed: self.asked };
         };
         let turn = self.kinds[kind].turn(bound);
-        let slot = turn.filter(|slot| kind == UNAWAITED && *slot >= before);
+        let room = turn.filter(|room| kind == UNAWAITED && *room >= before);
         let turn = turn.filter(|_| kind == WAITED_FOR);
         let since_latest = arrival.since(latest.unwrap_or(before));
         if let Some(turn) = turn {
@@ -201,20 +203,20 @@ impl Recorded {
         if others && latest.is_some() {
             self.learn_lag(WAITED_FOR, since_latest, arrival.since(before));
         }
-        if let Some(slot) = slot {
-            self.learn_lag(UNAWAITED, arrival.since(slot), arrival.since(before));
-        }
+        let room = room.filter(|room| {
+            let share = self.learn_lag(UNAWAITED, arrival.since(*room), arrival.since(before));
+            share.max(self.lag[UNAWAITED]) <= CHANCE_ABOVE
+        });
         let by_turns = kind == WAITED_FOR && self.goes_by_turns();
         let by_chance = others && self.lag[WAITED_FOR] > CHANCE_ABOVE;
-        let slot = slot.filter(|_| self.lag[UNAWAITED] <= CHANCE_ABOVE);
         let (since, span, waited_for) = match (turn, latest, wait) {
             (_, _, Some(Wait { commit, end })) => (Since::Commit(commit), arrival.since(end), done),
             (Some(turn), ..) if by_turns && bound > self.asked[WAITED_FOR] => {
                 (Since::Completion, arrival.saturating_since(turn), bound)
             }
             (_, Some(_), _) if !by_turns && !by_chance => (Since::Completion, since_latest, done),
-            _ => match slot {
-                Some(slot) => (Since::Slot, arrival.since(slot), 0),
+            _ => match room {
+                Some(room) => (Since::Room, arrival.since(room), 0),
                 None => (Since::Arrival, arrival.since(before), 0),
             },
         };
@@ -233,10 +235,12 @@ impl Recorded {
         self.asked[kind] = self.asked[kind].max(completed);
     }
 
-    fn learn_lag(&mut self, kind: usize, lag: Nanos, distance: Nanos) {
+    /// Adds the position of a completion to the mean. Returns it as a share of [`WHOLE`].
+    fn learn_lag(&mut self, kind: usize, lag: Nanos, distance: Nanos) -> i64 {
         let (lag, distance) = (lag.as_ns().min(distance.as_ns()), distance.as_ns().max(1));
         let share = (u128::from(lag) * WHOLE as u128 / u128::from(distance)) as i64;
         self.lag[kind] += (share - self.lag[kind]) >> DECAY_BITS;
+        share
     }
 
     fn goes_by_turns(&self) -> bool {

@@ -102,7 +102,7 @@ impl Stream {
             Since::Start => Timestamp::ZERO,
             Since::Arrival => self.replayed_arrival,
             Since::Completion => waited_for,
-            Since::Slot => unawaited,
+            Since::Room => unawaited,
             Since::Commit(number) => match self.commit_wait {
                 CommitWait::Idle => return Some(Due::Commit(waited_for.max(self.replayed_arrival), number)),
                 CommitWait::Wants => return None,

@@ -194,6 +194,29 @@ fn flusher_keeps_its_distances_and_its_depth() {
 }
 
 #[test]
+fn flusher_that_is_always_at_its_depth_goes_as_fast_as_the_drive() {
+    // Four writes at a time, each sent when an earlier one completes after 100 ns.
+    let records = || (0..400).map(|n| write(n / 4 * 100 + n % 4, n / 4 * 100 + n % 4 + 100, Flags::META)).collect();
+    for service in [10, 100, 350] {
+        let sent = arrivals(&mut closed_over(records()), service);
+        // Once it was seen often enough that a write waits for room.
+        assert!(sent.windows(5).skip(40).all(|writes| writes[4].0 - writes[0].0 == service), "{service}: {sent:?}");
+    }
+}
+
+#[test]
+fn page_cache_of_processes_that_do_not_sync_is_written_when_it_was() {
+    const MS: u64 = 1_000_000;
+    let burst = |n: u64| (0..10).map(move |k| write((n * 200 + k) * MS, (n * 200 + k + 4) * MS, Flags::META));
+    let mut source = closed_over((0..50).flat_map(burst).collect());
+    // Four at a time, so that a burst takes 103 ms and not 9.
+    let sent = arrivals(&mut source, 50 * MS);
+    let begins: Vec<u64> = sent.chunks_exact(10).map(|writes| writes[0].0 / MS).collect();
+    assert_eq!(begins, (0..50).map(|n| n * 200).collect::<Vec<u64>>());
+    assert!(sent.chunks_exact(10).all(|writes| writes[9].0 - writes[0].0 > 100 * MS), "{sent:?}");
+}
+
+#[test]
 fn dependency_counts_completions_in_any_order() {
     // Two at a time: in the trace the third came with the completion of the second. In the replay the first completes
     // first.

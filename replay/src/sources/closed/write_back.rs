@@ -29,7 +29,8 @@ impl Progress {
     }
 
     /// When a burst of writes comes that came `gap` after the write before, in the trace at `arrival`. Nothing for
-    /// shorter gaps than [`BURST_GAP_MIN`], or if there are no such processes.
+    /// shorter gaps than [`BURST_GAP_MIN`]. Processes that never sync do not wait for their writes, so their bursts come
+    /// when they came.
     pub(super) fn burst(self, arrival: Timestamp, gap: Nanos) -> Option<Timestamp> {
         (gap >= BURST_GAP_MIN).then(|| {
             let late = self.late_ns / self.processes.max(1);
