@@ -65,6 +65,22 @@ impl Lab<'_> {
         Ok(Alone { profiles, traces })
     }
 
+    /// The name of its folder.
+    ///
+    /// # Errors
+    /// The current folder is not known.
+    pub fn name(&self) -> Result<String> {
+        let whole = std::path::absolute(self.folder)?;
+        Ok(whole.file_name().unwrap_or_default().to_string_lossy().into_owned())
+    }
+
+    /// What a VM of the plan runs: the name of its job without folder and ending.
+    pub fn workload(&self, vm: usize) -> String {
+        let planned = &self.plan.vms[vm];
+        let named = planned.workload.as_deref().or(planned.filebench.as_deref()).unwrap_or_default();
+        Path::new(named).file_stem().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
     /// The part of each run that is measured.
     pub fn window(&self) -> Window {
         self.window

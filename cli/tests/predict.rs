@@ -401,6 +401,32 @@ fn forecasts_are_compared_with_the_labs_measurements() {
 }
 
 #[test]
+fn groups_of_a_part_of_a_split_are_compared_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let split = folder.path().join("split.toml");
+    let workloads = "[workloads]\ntrain = [\"mail\", \"web\"]\nvalidation = [\"file\"]\ntest = [\"oltp\"]\n";
+    std::fs::write(&split, format!("{workloads}[drives]\ntrain = [\"lab-virtio\"]\n")).unwrap();
+    let lab = sample("lab-virtio");
+    let of = |part: &str| {
+        let split = split.to_str().unwrap();
+        let arguments = ["validate", "consolidation", &lab, "--split", split, "--part", part, "--predictors", "sum"];
+        let output = iocast().args(arguments).args(["--output-format", "json"]).output().unwrap();
+        let said = String::from_utf8(output.stderr).unwrap();
+        (output.status.code(), serde_json::from_slice::<Value>(&output.stdout).unwrap_or_default(), said)
+    };
+    for (part, groups) in [("train", 1), ("validation", 2), ("test", 3)] {
+        let (code, result, said) = of(part);
+        assert_eq!((code, result["pairs"].as_array().unwrap().len()), (Some(0), groups), "{said}");
+        assert!(result["truth"].as_str().unwrap().ends_with(&format!(", the part {part}")), "{result}");
+    }
+    std::fs::write(&split, "[workloads]\ntest = [\"mail\", \"web\", \"file\", \"oltp\"]\n[drives]\n").unwrap();
+    assert!(of("test").2.contains("the split has no drive `lab-virtio`"));
+    std::fs::write(&split, format!("{workloads}[drives]\ntest = [\"lab-virtio\"]\n")).unwrap();
+    let (code, _, said) = of("train");
+    assert!(code == Some(2) && said.contains("no VMs ran together in the part"), "{said}");
+}
+
+#[test]
 fn a_stopped_lab_is_compared_as_far_as_it_came() {
     // The sample lab as if it had been stopped in its second repetition, when one VM had run alone. No capture of that
     // repetition is there.

@@ -9,6 +9,7 @@ use super::reading::parse_percent;
 use super::{FreePacing, OnlyReport, Reading};
 use crate::output_format::OutputFormat;
 use crate::validate::ReplayedBy;
+use crate::validate::split::PARTS;
 
 /// Differing decisions that are shown without `--misses`.
 pub const MISSES: usize = 20;
@@ -137,7 +138,7 @@ pub struct ValidateCross {
     #[arg(long, value_enum, default_value_t)]
     pub by: ReplayedBy,
     /// The part of the split to run
-    #[arg(long, requires = "split", value_parser = ["train", "validation", "test"])]
+    #[arg(long, requires = "split", value_parser = PARTS)]
     pub part: Option<String>,
     #[command(flatten)]
     pub report: OnlyReport,
@@ -154,6 +155,12 @@ pub struct ValidateConsolidation {
     /// Use synthetic setups instead of a lab: VMs drawn at random, replayed alone and together
     #[arg(long)]
     pub replayed: bool,
+    /// File that splits workloads and drives (the lab's folder) into train, validation and test
+    #[arg(long, value_name = "FILE.toml", requires = "part", conflicts_with = "replayed")]
+    pub split: Option<PathBuf>,
+    /// The part of the split whose groups are forecast; VMs of the other parts alone still tell about the device
+    #[arg(long, requires = "split", value_parser = PARTS)]
+    pub part: Option<String>,
     /// Seed of the random VMs
     #[arg(long, default_value_t = 1, requires = "replayed")]
     pub seed: u64,

@@ -18,13 +18,14 @@ use crate::lab_results::Lab;
 use crate::predict::profiles::Alone;
 use crate::predict::{Chosen, chosen, learned, outcomes};
 use crate::progress::Progress;
+use crate::validate::split::Split;
 use crate::validate::{errors_tables, replayed};
 
 pub fn run(arguments: &ValidateConsolidation) -> Result<()> {
     let mut predictors = chosen(&arguments.predictors)?;
     let report = arguments.report.planned()?;
     let (truth, mut pairs) = match &arguments.lab {
-        Some(folder) => measured(folder, &predictors)?,
+        Some(folder) => measured(folder, arguments, &predictors)?,
         None => replayed::pairs(arguments, &predictors)?,
     };
     leave_out(&mut pairs, &mut predictors);
@@ -52,8 +53,12 @@ fn leave_out(pairs: &mut [PairPrediction], predictors: &mut [Chosen]) {
     pairs.iter_mut().zip(learned).for_each(|(pair, learned)| pair.predictors.extend(learned));
 }
 
-/// A line on the origin of the truth, and every group of a lab with its forecasts.
-fn measured(folder: &Path, predictors: &[Chosen]) -> Result<(String, Vec<PairPrediction>)> {
+/// A line on the origin of the truth, and every group of a lab with its forecasts; of a split the groups of one part.
+fn measured(
+    folder: &Path,
+    arguments: &ValidateConsolidation,
+    predictors: &[Chosen],
+) -> Result<(String, Vec<PairPrediction>)> {
     let lab = Lab::read(folder)?;
     let groups: Vec<(&str, &[String])> =
         lab.groups.iter().filter(|(_, vms)| vms.len() > 1).map(|(name, vms)| (name.as_str(), vms.as_slice())).collect();
@@ -65,6 +70,13 @@ fn measured(folder: &Path, predictors: &[Chosen]) -> Result<(String, Vec<PairPre
         ))
     );
     let isolation = Isolation::read(&lab, &groups)?;
+    let split = arguments.split.as_deref().map(Split::read).transpose()?;
+    let parts = split.map(|split| groups.iter().map(|(_, vms)| part(&lab, &split, vms)).collect::<Result<Vec<_>>>());
+    let parts = parts.transpose()?;
+    let of_part = |at: usize| parts.as_ref().is_none_or(|parts| Some(parts[at]) == arguments.part.as_deref());
+    let groups: Vec<_> =
+        groups.into_iter().enumerate().filter(|(at, _)| of_part(*at)).map(|(_, group)| group).collect();
+    ensure!(!groups.is_empty(), UsageError("no VMs ran together in the part that is asked for".to_owned()));
     let progress = Progress::jobs("measuring", groups.len() as u64);
     let done = progress.counter(0);
     let mut pairs = Vec::new();
@@ -72,7 +84,15 @@ fn measured(folder: &Path, predictors: &[Chosen]) -> Result<(String, Vec<PairPre
         pairs.push(isolation.pair(&lab, group, vms, predictors)?);
         done.fetch_add(1, Ordering::Relaxed);
     }
-    Ok((format!("measured: guests {} on {}", lab.results.kernel, lab.results.drive), pairs))
+    let of = arguments.part.as_ref().map_or_else(String::new, |part| format!(", the part {part}"));
+    Ok((format!("measured: guests {} on {}{of}", lab.results.kernel, lab.results.drive), pairs))
+}
+
+/// The part that a group belongs to.
+fn part(lab: &Lab<'_>, split: &Split, vms: &[String]) -> Result<&'static str> {
+    let planned = lab.plan.vms.iter().enumerate().filter(|(_, planned)| vms.contains(&planned.name));
+    let workloads: Vec<String> = planned.map(|(vm, _)| lab.workload(vm)).collect();
+    split.part(&workloads, &[&lab.name()?])
 }
 
 /// Every VM of a lab's groups alone, by repetition.

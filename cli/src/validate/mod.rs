@@ -14,6 +14,7 @@ mod guest_requests;
 mod recorded_queue;
 mod replayed;
 pub mod scheduler;
+pub mod split;
 
 use anyhow::Result;
 

@@ -10,7 +10,6 @@ use traces::results::cross::{CrossCase, CrossLeftOut};
 use traces::{Nanos, Record, SECTOR_BYTES, Sectors, Timestamp};
 
 use super::link::link;
-use super::split::Split;
 use super::{Captured, Outcome, compared};
 use crate::arguments::ValidateCross;
 use crate::error::UsageError;
@@ -18,6 +17,7 @@ use crate::lab_results::Lab;
 use crate::progress::Progress;
 use crate::validate::guest_queue::{Behind, GuestQueue, ReplayedBy, simulate};
 use crate::validate::guest_requests;
+use crate::validate::split::Split;
 
 /// Every VM from each lab to each other one, in each repetition; of a split those of the part that is asked for.
 pub fn cases(arguments: &ValidateCross) -> Result<Vec<Outcome>> {
@@ -53,16 +53,8 @@ struct AloneLab<'a> {
 
 impl AloneLab<'_> {
     fn read(folder: &Path) -> Result<AloneLab<'_>> {
-        let whole = std::path::absolute(folder)?;
-        let name = whole.file_name().unwrap_or_default().to_string_lossy().into_owned();
-        Ok(AloneLab { lab: Lab::read(folder)?, name })
-    }
-
-    /// What a VM runs: the name of its job without folder and ending.
-    fn workload(&self, vm: usize) -> String {
-        let planned = &self.lab.plan.vms[vm];
-        let named = planned.workload.as_deref().or(planned.filebench.as_deref()).unwrap_or_default();
-        Path::new(named).file_stem().unwrap_or_default().to_string_lossy().into_owned()
+        let lab = Lab::read(folder)?;
+        Ok(AloneLab { name: lab.name()?, lab })
     }
 
     /// The group in which a VM is alone.
@@ -136,7 +128,8 @@ fn planned<'a>(
         for to in labs.iter().filter(|to| to.name != from.name) {
             for (vm, name) in from.lab.plan.vms.iter().enumerate().map(|(index, vm)| (index, &vm.name)) {
                 let Some(there) = to.lab.plan.vms.iter().position(|other| other.name == *name) else { continue };
-                let case = split.map(|split| split.part(&from.workload(vm), [&from.name, &to.name])).transpose()?;
+                let case =
+                    split.map(|split| split.part(&[from.lab.workload(vm)], &[&from.name, &to.name])).transpose()?;
                 if part.is_some() && case != part {
                     continue;
                 }
@@ -158,7 +151,7 @@ fn planned<'a>(
 fn unlike(from: &AloneLab<'_>, vm: usize, to: &AloneLab<'_>, there: usize) -> Option<String> {
     let (one, other) = (&from.lab.plan, &to.lab.plan);
     let differ = |what: &str, a: String, b: String| (a != b).then(|| format!("{what} differs: {a} and {b}"));
-    differ("the workload", from.workload(vm), to.workload(there))
+    differ("the workload", from.lab.workload(vm), to.lab.workload(there))
         .or_else(|| differ("the seed", one.seed.to_string(), other.seed.to_string()))
         .or_else(|| differ("the guests' memory", one.guest.memory.to_string(), other.guest.memory.to_string()))
         .or_else(|| differ("the disk's size", one.vms[vm].size.to_string(), other.vms[there].size.to_string()))
@@ -175,7 +168,7 @@ impl Planned<'_> {
         let (stack, replayed) = simulate(captured.records, &path, to.scheduler()?, to.queue(), &behind, (by, end))?;
         let case = CrossCase {
             vm: from.lab.plan.vms[vm].name.clone(),
-            workload: from.workload(vm),
+            workload: from.lab.workload(vm),
             from: from.name.clone(),
             to: to.name.clone(),
             repetition: self.repetition,

@@ -3,7 +3,6 @@
 mod figures;
 mod link;
 mod measured;
-mod split;
 mod synthetic;
 pub mod tables;
 
@@ -17,6 +16,7 @@ use self::figures::{NAMES, Run, summary};
 use crate::arguments::ValidateCross;
 use crate::document::present;
 use crate::validate::guest_queue::Replayed;
+use crate::validate::split;
 
 /// A replay must last so long to be measured. A process that is much faster on the other device uses up its requests.
 const REPLAYED_MIN: Nanos = Nanos::from_s(5);

@@ -42,12 +42,15 @@ impl Split {
         Ok(split)
     }
 
-    /// The part of a case: the last among those of its workload and its drives.
+    /// The part of a case: the last among those of its workloads and its drives.
     ///
     /// # Errors
     /// A name that the split does not have.
-    pub fn part(&self, workload: &str, drives: [&str; 2]) -> Result<&'static str> {
-        let mut last = rank(&self.workloads, "workload", workload)?;
+    pub fn part<W: AsRef<str>>(&self, workloads: &[W], drives: &[&str]) -> Result<&'static str> {
+        let mut last = 0;
+        for workload in workloads {
+            last = last.max(rank(&self.workloads, "workload", workload.as_ref())?);
+        }
         for drive in drives {
             last = last.max(rank(&self.drives, "drive", drive)?);
         }
@@ -79,10 +82,11 @@ mod tests {
         let text = "[workloads]\ntrain = [\"mail\"]\ntest = [\"scan\"]\n[drives]\ntrain = [\"disk\"]\nvalidation = [\"slow\"]\n";
         std::fs::write(&path, text).unwrap();
         let split = Split::read(&path).unwrap();
-        assert_eq!(split.part("mail", ["disk", "disk"]).unwrap(), "train");
-        assert_eq!(split.part("mail", ["disk", "slow"]).unwrap(), "validation");
-        assert_eq!(split.part("scan", ["slow", "disk"]).unwrap(), "test");
-        assert!(split.part("mail", ["disk", "ssd"]).unwrap_err().to_string().contains("no drive `ssd`"));
+        assert_eq!(split.part(&["mail"], &["disk", "disk"]).unwrap(), "train");
+        assert_eq!(split.part(&["mail"], &["disk", "slow"]).unwrap(), "validation");
+        assert_eq!(split.part(&["scan"], &["slow", "disk"]).unwrap(), "test");
+        assert_eq!(split.part(&["mail", "scan"], &["disk"]).unwrap(), "test");
+        assert!(split.part(&["mail"], &["disk", "ssd"]).unwrap_err().to_string().contains("no drive `ssd`"));
         std::fs::write(&path, "[workloads]\nlater = []\n[drives]\n").unwrap();
         assert!(Split::read(&path).unwrap_err().to_string().contains("`later` is no part"));
     }
