@@ -110,7 +110,7 @@ fn guests(what: &str, way: usize) -> bool {
     };
     let until = Until { requests: Some(REQUESTS), time: Some(Timestamp::ZERO + Nanos::from_ms(2_000)) };
     let named = Named { name: None, what: what.to_owned(), place: None };
-    let built = drive("cheetah-15k4");
+    let built = drive(["cheetah-15k4", "nvme-ssd", "fixed:capacity=16t"][way / 6 % 3]);
     let Ok(plan) = GuestPlan::new(&[named], settings, until, built.drive.capacity()) else { return false };
     let Ok(source) = plan.source() else { return false };
     let stage = Stage::new(schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler, Limits::default());
@@ -184,11 +184,11 @@ pub(crate) fn targets() -> Vec<Target> {
     });
     vec![
         Target::new("scheduler", "input", seeds(schedulers), SHORT_RUN, with(scheduler)),
-        // A simulated SSD takes up to 300 MB, ten million files 400 MB.
+        // A simulated SSD takes up to 300 MB, files and processes of guests 900 MB.
         Target { resident_max_mb: 450, ..drives },
         Target { resident_max_mb: 450, ..profiles },
-        Target { resident_max_mb: 600, ..programs },
-        Target { resident_max_mb: 600, ..descriptions },
+        Target { resident_max_mb: 1200, ..programs },
+        Target { resident_max_mb: 1200, ..descriptions },
         Target::new("fio-job", "input.fio", seeds(jobs.collect()), SHORT_RUN, |path, way| {
             guests(path.to_str().unwrap(), way)
         }),
