@@ -234,10 +234,13 @@ peers: tools
 	cargo build --release --quiet --package iocast
 	cargo run --release --quiet --package iocast-bench --example peers -- target/release/iocast $(EVENTS)
 
-# Every reader on damaged inputs, SECONDS of CPU each.
+# Damaged inputs of all that is read: traces, plans, profiles, settings, results, packets, NBD clients. SECONDS of CPU for
+# each target; SEED is the time otherwise, and printed; TARGET is one of them. With the checks of a debug build.
 SECONDS ?= 600
+SEED ?=
+TARGET ?=
 fuzz:
-	IOCAST_FUZZ_CPU_SECONDS=$(SECONDS) cargo test --release --package iocast-traces --test fuzz -- --nocapture
+	IOCAST_FUZZ_CPU_SECONDS=$(SECONDS) IOCAST_FUZZ_SEED=$(SEED) IOCAST_FUZZ_TARGET=$(TARGET) $(TEST) --test fuzz -- --nocapture
 
 bench:
 	cargo bench --package iocast-bench --bench engine --bench forecasts
