@@ -108,25 +108,17 @@ impl Folder {
     pub fn join(&self, files: Vec<PathBuf>, tasks: u64) -> Result<Joined> {
         let mut sorted = Vec::new();
         for file in files {
-            if let Some(row) = RowReader::open(&file, &RESULT_COLUMNS)?.next() {
+            if let Some(row) = read(&file)?.next() {
                 sorted.push((whole(&row?, 0)?, file));
             }
         }
         sorted.sort();
         let mut check = Check::default();
-        let readers = sorted.into_iter().map(|(_, file)| RowReader::open(&file, &RESULT_COLUMNS));
-        let rows = readers.flat_map(|reader| -> Box<dyn Iterator<Item = Result<Row>>> {
-            match reader {
-                Ok(reader) => {
-                    let path = reader.path().to_owned();
-                    Box::new(reader.map(move |row| row.with_context(|| damaged(&path))))
-                }
-                Err(error) => Box::new(std::iter::once(Err(error))),
-            }
-        });
         let mut file = RowFile::begin(&RESULT_COLUMNS, WholeFile::create(&self.results())?)?;
-        for row in rows {
-            file.push(check.next(row?)?)?;
+        for (_, path) in sorted {
+            for row in read(&path)? {
+                file.push(check.next(row?)?)?;
+            }
         }
         // The file has no name yet, so that results that lack a task leave none.
         let found = check.joined.tasks;
@@ -136,8 +128,11 @@ impl Folder {
     }
 }
 
-fn damaged(path: &Path) -> String {
-    format!("{} is damaged; remove it and repeat the command, which runs its tasks again", path.display())
+/// The rows of a file of results.
+fn read(path: &Path) -> Result<impl Iterator<Item = Result<Row>> + use<>> {
+    const DAMAGED: &str = "it is damaged; remove it and repeat the command, which runs its tasks again";
+    let rows = RowReader::open(path, &RESULT_COLUMNS).context(DAMAGED)?;
+    Ok(rows.map(|row| row.context(DAMAGED)))
 }
 
 /// Checks results one after another.

@@ -239,10 +239,6 @@ impl RowReader {
         let batches = open().with_context(|| path.display().to_string())?;
         Ok(RowReader { path: path.to_owned(), columns: columns.clone(), batches, rows: Vec::new().into_iter() })
     }
-
-    pub fn path(&self) -> &Path {
-        &self.path
-    }
 }
 
 impl Iterator for RowReader {

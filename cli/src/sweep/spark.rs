@@ -1,6 +1,5 @@
 //! The engine on Apache Spark: `spark-submit` runs a driver in Python, which gives the tasks to `iocast worker`.
 
-use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
@@ -14,9 +13,6 @@ use crate::needs;
 use crate::needs::uses::SWEEP_SPARK;
 
 const DRIVER: &str = include_str!("spark_driver.py");
-
-/// The name under which every node has this program.
-const WORKER: &str = "iocast-worker";
 
 /// What Spark leaves in a folder that it has written to the end.
 const SUCCESS: &str = "_SUCCESS";
@@ -53,12 +49,12 @@ fn submit(arguments: &Sweep, tasks: &Path, results: &Path, count: u64) -> Result
     let Some(master) = &arguments.master else {
         bail!(UsageError("--engine spark needs --master".to_owned()));
     };
-    // The work lies beside the driver, so that one name reaches both.
     let work = tempfile::tempdir().context("a folder for Spark's driver")?;
     let driver = work.path().join("iocast_sweep.py");
-    std::fs::File::create(&driver).and_then(|mut file| file.write_all(DRIVER.as_bytes())).context("Spark's driver")?;
+    std::fs::write(&driver, DRIVER).context("Spark's driver")?;
+    // Every node gets this program, under its own name.
     let worker = std::env::current_exe().context("the path of this program")?;
-    std::os::unix::fs::symlink(&worker, work.path().join(WORKER)).context("the worker for Spark")?;
+    let name = worker.file_name().context("the name of this program")?.to_owned();
     let given = arguments.spark_conf.iter().map(String::as_str);
     let confs = DEFAULTS.into_iter().chain(given).flat_map(|conf| ["--conf", conf]);
     let schema: Vec<String> = RESULT_COLUMNS.0.iter().map(|(name, kind)| format!("{name} {}", kind.spark())).collect();
@@ -66,10 +62,10 @@ fn submit(arguments: &Sweep, tasks: &Path, results: &Path, count: u64) -> Result
         .args(["--master", master])
         .args(confs)
         .arg("--files")
-        .arg(work.path().join(WORKER))
+        .arg(&worker)
         .arg(&driver)
         .args([tasks, results].map(|path| format!("file://{}", path.display())))
-        .arg(WORKER)
+        .arg(&name)
         .arg(count.div_ceil(tasks_per_part(count)).to_string())
         .arg(schema.join(", "))
         .stdin(Stdio::null())
