@@ -436,7 +436,7 @@ mod tests {
         for (path, examples) in EXAMPLES {
             for (_, line) in examples {
                 // The shell takes the rest.
-                let words = line.split_whitespace().take_while(|word| !["|", ">"].contains(word));
+                let words = line.split_whitespace().take_while(|word| !["|", "<", ">"].contains(word));
                 let matched = Cli::command_line().try_get_matches_from(words);
                 assert!(matched.is_ok(), "{line}: {}", matched.unwrap_err());
                 assert!(line.starts_with(&format!("iocast {}", path[0])), "{line} is an example of {path:?}");
