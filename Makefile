@@ -1,5 +1,5 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
-.PHONY: demo install uninstall tables notebooks book reference test test-full test-long test-tables test-book test-kernel kernel-trees \
+.PHONY: demo install uninstall tables notebooks book reference test test-full test-long test-tables test-book test-kernel test-spark kernel-trees \
   example peers fuzz bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64 browser accessibility semver dist test-dist
 
 # The main job on shipped samples, and its report. Needs a Rust toolchain and nothing else.
@@ -93,6 +93,16 @@ notebooks: target/notebooks/installed
 target/notebooks/installed: tables/notebooks.txt
 	python3 -m venv target/notebooks
 	target/notebooks/bin/pip install --quiet --requirement tables/notebooks.txt
+	touch $@
+
+# A sweep on Apache Spark: a cluster on 127.0.0.1 of one master and two workers, of which one is killed. Needs Java 17 or
+# newer; its Python packages get an environment of their own.
+test-spark: target/spark/installed
+	$(call packages,java:default-jre-headless)
+	IOCAST_SPARK_PYTHON=$(abspath target/spark/bin/python) $(TEST) --test spark -- --nocapture
+target/spark/installed: cli/tests/spark.txt
+	python3 -m venv target/spark
+	target/spark/bin/pip install --quiet --requirement cli/tests/spark.txt
 	touch $@
 
 # Reports are opened in Debian's Chromium.
