@@ -401,10 +401,8 @@ most = 2
             assert_eq!(!table.column_by_name(column).unwrap().is_null(row), wanted, "{column}");
         }
     }
-    for list in [&mut drives] {
-        list.sort();
-        list.dedup();
-    }
+    drives.sort();
+    drives.dedup();
     schedulings.dedup();
     assert_eq!(schedulings.len(), table.num_rows(), "a scheduler and a stack take turns");
     pairs.dedup();
