@@ -22,7 +22,7 @@ use crate::{bytes, contents, root, text};
 /// Requests of a replay.
 const REQUESTS: u64 = 100;
 /// Inputs of a short run.
-const SHORT_RUN: u64 = 300;
+const SHORT_RUN: u64 = 200;
 
 const PACINGS: [Pacing; 3] = [Pacing::Recorded, Pacing::Asap(8), Pacing::Closed];
 
@@ -110,7 +110,7 @@ fn guests(what: &str, way: usize) -> bool {
     };
     let until = Until { requests: Some(REQUESTS), time: Some(Timestamp::ZERO + Nanos::from_ms(2_000)) };
     let named = Named { name: None, what: what.to_owned(), place: None };
-    let built = drive(["cheetah-15k4", "nvme-ssd", "fixed:capacity=16t"][way / 6 % 3]);
+    let built = drive(["cheetah-15k4", "nvme-ssd", "fixed:capacity=2t"][way / 6 % 3]);
     let Ok(plan) = GuestPlan::new(&[named], settings, until, built.drive.capacity()) else { return false };
     let Ok(source) = plan.source() else { return false };
     let stage = Stage::new(schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler, Limits::default());
@@ -129,11 +129,21 @@ fn profile(path: &Path, load: &Load, way: usize) -> bool {
     on_drive(load, built, way)
 }
 
+/// Drives with parts that defaults leave out.
+const DRIVES: [&str; 6] = [
+    "raid:level=5,members=5,member=fixed,write_cache=64k,read_cache=1m,prefetch=256k,overhead=100us",
+    "raid:level=6,members=8,member=nvme-ssd,failed=2",
+    "raid:level=10,members=4,scheduler=deadline,member=cheetah-9lp,write_cache=16m",
+    "throttle:k=8,virtual.service=2ms",
+    "ds8700-raid5-7:member=sata-ssd,scheduler=fifo",
+    "cheetah-15k5:write_cache=back,queue_depth=32,queue_order=satf,age_limit=500ms",
+];
+
 /// Drives by their models and profiles.
 fn drives() -> Vec<String> {
     let models = MODELS.iter().flat_map(|model| specs(model.name, &model.all_tunables()));
     let queued = |(name, _): &(&str, &str)| format!("{name}:queue_depth=4,queue_order=satf");
-    models.chain(PROFILES.iter().map(queued)).collect()
+    models.chain(PROFILES.iter().map(queued)).chain(DRIVES.map(str::to_owned)).collect()
 }
 
 /// Shipped stacks, and two layers of which the first has its settings at extremes.

@@ -13,7 +13,7 @@ use capture::iscsi::{Analysis, AnalysisOptions, PacketReader, PacketWriter, Rena
 use serve::{Description, Limits, Listener, ServedDrive, Server, check};
 
 use crate::client::{Client, FLUSH, FUA, NO_HOLE, READ, TRIM, WRITE, ZERO, option, request};
-use crate::conversation::{ConversationPlan, RawPacket, file, generate};
+use crate::conversation::{ConversationPlan, RawPacket, file, generate, pcapng};
 use crate::decoys::DecoyFault;
 use crate::harness::{Mutator, Target};
 
@@ -27,7 +27,7 @@ const FILE_BYTES: usize = 24;
 /// Bytes that a client takes of the replies before it hangs up.
 const TAKEN_BYTES: u64 = 1 << 20;
 
-fn conversations() -> Vec<Vec<u8>> {
+fn conversations() -> Vec<Vec<RawPacket>> {
     let of = |seed: u64| {
         let plan = ConversationPlan {
             seed,
@@ -40,9 +40,18 @@ fn conversations() -> Vec<Vec<u8>> {
             batch: 4,
             fault: seed.is_multiple_of(2).then_some(DecoyFault::Tag),
         };
-        file(&generate(&plan).packets, if seed == 5 { 128 } else { usize::MAX })
+        generate(&plan).packets
     };
     (0..8).map(of).collect()
+}
+
+fn captures() -> Vec<Vec<u8>> {
+    let of = |(number, packets): (usize, &Vec<RawPacket>)| match number {
+        0 | 1 => pcapng(packets, number == 1),
+        2 => file(packets, 128),
+        _ => file(packets, usize::MAX),
+    };
+    conversations().iter().enumerate().map(of).collect()
 }
 
 /// A conversation with packets that are damaged in themselves, missing, repeated or in another order.
@@ -146,9 +155,10 @@ fn nbd() -> impl Fn(&Path, usize) -> bool + Send {
 }
 
 pub(crate) fn targets() -> Vec<Target> {
-    let packets = Target::new("iscsi-packets", "input.pcap", conversations(), SHORT_RUN, analyse);
+    let whole = conversations().iter().map(|packets| file(packets, usize::MAX)).collect();
+    let packets = Target::new("iscsi-packets", "input.pcap", whole, SHORT_RUN, analyse);
     vec![
-        Target::new("pcap", "input.pcap", conversations(), SHORT_RUN, analyse),
+        Target::new("pcap", "input.pcap", captures(), SHORT_RUN, analyse),
         Target { damage: damaged_packets, ..packets },
         Target::new("nbd", "input", sessions(), SHORT_RUN, nbd()),
     ]

@@ -12,6 +12,7 @@ mod thrift;
 use std::path::{Path, PathBuf};
 
 use harness::{Target, files, fuzz_all};
+use iocast_traces::formats::parquet::GrowingWriter;
 use iocast_traces::formats::{FORMATS, Format};
 use iocast_traces::statistics::{Statistics, Timeline};
 use iocast_traces::trace::{ArrivalPoint, ReadOptions, TimeUnit, UnitOverrides};
@@ -114,16 +115,34 @@ fn place(format: &Format, folder: &Path) -> PathBuf {
     folder.join("input.trace_raw.0")
 }
 
+/// A Parquet trace whose writer was stopped after a checkpoint.
+fn unfinished() -> Vec<u8> {
+    let path = support::data("small.parquet");
+    let mut reader = (support::format("parquet").open)(&path, &ReadOptions::default()).unwrap();
+    let mut writer = GrowingWriter::begin(Path::new("x"), Vec::new(), reader.meta()).unwrap();
+    while let Some(record) = reader.next().unwrap() {
+        writer.write(&record, reader.meta()).unwrap();
+    }
+    writer.checkpoint(reader.meta()).unwrap();
+    let kept = writer.safe_bytes() as usize;
+    let mut bytes = writer.finish(reader.meta()).unwrap().0;
+    bytes.truncate(kept);
+    bytes
+}
+
 fn target(format: &'static Format) -> Target {
     let work = |path: &Path, way: usize| read_all_ways(format, path, way);
     let place = Box::new(|folder: &Path| place(format, folder));
-    Target { place, ways: 12, ..Target::new(format.name, "input", seeds(format), SHORT_RUN, work) }
+    let mut seeds = seeds(format);
+    seeds.extend((format.name == "parquet").then(unfinished));
+    Target { place, ways: 12, ..Target::new(format.name, "input", seeds, SHORT_RUN, work) }
 }
 
 #[test]
 fn no_input_panics_hangs_or_fills_the_memory() {
     let mut targets: Vec<Target> = FORMATS.iter().map(target).collect();
-    let parquet = target(support::format("parquet"));
-    targets.push(Target { name: "parquet-fields".to_owned(), damage: thrift::damaged, ..parquet });
+    let parquet = support::format("parquet");
+    let (name, seeds) = ("parquet-fields".to_owned(), seeds(parquet));
+    targets.push(Target { name, seeds, damage: thrift::damaged, ..target(parquet) });
     fuzz_all(targets);
 }

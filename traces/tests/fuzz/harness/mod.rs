@@ -13,6 +13,7 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use rustix::time::{ClockId, clock_gettime};
 
 pub(crate) use mutate::Mutator;
@@ -25,6 +26,10 @@ const STUCK_AFTER: Duration = Duration::from_secs(600);
 
 /// How often time and memory are looked at while an input is worked on.
 const LOOKED_AT_EVERY: Duration = Duration::from_millis(50);
+
+/// Address space of this process. An allocation beyond it ends the process, also one that is never touched; the input
+/// then lies in a folder `iocast-fuzzing-TARGET-…` below /dev/shm.
+const ADDRESSES_BYTES: u64 = 4 << 30;
 
 /// The thread that works on inputs.
 const WORKER: &str = "fuzzed";
@@ -108,7 +113,7 @@ struct Watched {
 
 impl Watched {
     fn new(target: &Target, work: Work) -> Watched {
-        // It stays if an allocation that fails ends the process. A disk would have to write every input.
+        // A disk would have to write every input.
         let (prefix, memory) = (format!("iocast-fuzzing-{}-", target.name), PathBuf::from("/dev/shm"));
         let parent = if memory.is_dir() { memory } else { std::env::temp_dir() };
         let folder = tempfile::Builder::new().prefix(&prefix).tempdir_in(parent).unwrap();
@@ -168,6 +173,8 @@ pub(crate) fn fuzz_all(targets: Vec<Target>) {
             usual(panic);
         }
     }));
+    let addresses = Rlimit { current: Some(ADDRESSES_BYTES), ..getrlimit(Resource::As) };
+    setrlimit(Resource::As, addresses).unwrap();
     let budget = std::env::var("IOCAST_FUZZ_CPU_SECONDS").ok();
     let budget = budget.map(|text| Duration::from_secs_f64(text.parse().unwrap()));
     let seed = match (std::env::var("IOCAST_FUZZ_SEED"), budget) {
