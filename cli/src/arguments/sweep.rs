@@ -49,7 +49,7 @@ pub struct Sweep {
     /// Run one of n shares of the tasks (3/16), for Slurm arrays and indexed jobs of Kubernetes
     #[arg(long, value_parser = parse_shard, value_name = "i/n")]
     pub shard: Option<Shard>,
-    /// Spark's master: spark://HOST:7077, yarn, k8s://URL, local[N]
+    /// Spark's master: spark://HOST:7077, yarn, k8s://URL, `local[N]`
     #[arg(long, value_name = "URL", required_if_eq("engine", "spark"))]
     pub master: Option<String>,
     /// Property of Spark, as spark-submit takes it (spark.executor.memory=2g); repeatable
