@@ -385,9 +385,13 @@ most = 2
     let output = command.args(plan.arguments("out", &[])).output().unwrap();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stderr).unwrap();
-    assert!(said.contains("1 traces are not paired") && said.contains("2 of 3 pairs are drawn, with seed 1"), "{said}");
+    assert!(
+        said.contains("of 4 traces 1 are not paired") && said.contains("2 of 3 pairs are drawn, with seed 1"),
+        "{said}"
+    );
     let table = plan.table("out");
     let (mut schedulings, mut drives, mut pairs) = (Vec::new(), Vec::new(), Vec::new());
+    let two = serde_json::Value::from("2");
     for row in 0..table.num_rows() {
         assert_eq!(text(&table, "error", row), None);
         schedulings.push([text(&table, "scheduler", row), text(&table, "stack", row)]);
@@ -395,6 +399,12 @@ most = 2
         pairs.push([text(&table, "trace", row).unwrap(), text(&table, "beside", row).unwrap()]);
         let depth = table.column_by_name("depth").unwrap();
         assert_eq!(depth.is_null(row), schedulings[row][0].is_none());
+        let origin: serde_json::Value = serde_json::from_str(&text(&table, "provenance", row).unwrap()).unwrap();
+        assert_eq!(
+            origin["options"].get("depth"),
+            schedulings[row][0].as_ref().map(|_| &"2".into()),
+            "the depth replayed"
+        );
         for (column, wanted) in
             [("all_iops", true), ("read_iops", false), ("read_response_histogram", true), ("status", false)]
         {
@@ -480,8 +490,9 @@ fn worker_ends_when_nobody_reads() {
     let mut pipe = child.stdin.take().unwrap();
     let mut out = child.stdout.take().unwrap();
     // The schema comes before the first task does.
-    out.read_exact(&mut [0; 8]).unwrap();
-    drop(out);
+    let (tell, read) = std::sync::mpsc::channel();
+    std::thread::spawn(move || tell.send(out.read_exact(&mut [0; 8]).is_ok()));
+    assert!(read.recv_timeout(Duration::from_secs(60)).expect("no schema came"));
     // Standard input stays open, so that only the closed pipe can end it.
     pipe.write_all(&input[..input.len() - 8]).unwrap();
     let mut waited = 0;

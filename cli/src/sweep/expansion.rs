@@ -1,9 +1,12 @@
 //! All tasks of a plan, each made when it is asked for: a plan may have millions.
 
+use std::sync::atomic::Ordering;
+
 use anyhow::{Result, ensure};
 use rand::Rng as _;
 use rand::SeedableRng as _;
 use rand_xoshiro::Xoshiro256PlusPlus;
+use rayon::prelude::*;
 use replay::sources::{OneDevice, TimeWindow, extent};
 use traces::formats;
 use traces::random::unit;
@@ -12,6 +15,7 @@ use traces::trace::ReadOptions;
 use super::plan::{Checked, Pairs};
 use super::task::Task;
 use crate::error::UsageError;
+use crate::progress::Progress;
 
 /// A trace alone, or two of them, by their numbers.
 type Load = (u32, Option<u32>);
@@ -116,11 +120,19 @@ fn busy(plan: &Checked, pairs: &Pairs, pruned: &mut Vec<String>) -> Vec<u32> {
         let seconds = extent.last_arrival.saturating_since(extent.first_arrival).as_s_f64();
         (seconds > 0.0).then(|| extent.records as f64 / seconds)
     };
-    let busy: Vec<u32> = all.filter(|trace| rate(trace).is_some_and(|rate| rate >= pairs.busier_than_iops)).collect();
+    let progress = Progress::jobs("reading", plan.traces.len() as u64);
+    let done = progress.counter(0);
+    let is_busy = |trace: &u32| {
+        let is_busy = rate(trace).is_some_and(|rate| rate >= pairs.busier_than_iops);
+        done.fetch_add(1, Ordering::Relaxed);
+        is_busy
+    };
+    let busy: Vec<u32> = all.into_par_iter().filter(is_busy).collect();
     let quiet = plan.traces.len() - busy.len();
     if quiet > 0 {
-        let iops = pairs.busier_than_iops;
-        pruned.push(format!("{quiet} traces are not paired: they have fewer than {iops} requests per second, or none"));
+        let (traces, iops) = (plan.traces.len(), pairs.busier_than_iops);
+        pruned
+            .push(format!("of {traces} traces {quiet} are not paired: fewer than {iops} requests per second, or none"));
     }
     busy
 }

@@ -10,7 +10,7 @@ use traces::whole_file::WholeFile;
 
 use super::expansion::Expansion;
 use super::rows::{Cell, Row, RowFile, RowReader, whole, write_file};
-use super::task::{ERROR, RESULT_COLUMNS, TASK_COLUMNS, TRACES};
+use super::task::{ERROR, PROGRAM, RESULT_COLUMNS, TASK_COLUMNS, TRACES};
 
 /// The most tasks of a part: a kill loses the unfinished part of every core.
 const TASKS_PER_PART_MAX: u64 = 256;
@@ -139,7 +139,7 @@ fn read(path: &Path) -> Result<impl Iterator<Item = Result<Row>> + use<>> {
 #[derive(Default)]
 struct Check {
     joined: Joined,
-    program: Option<Cell>,
+    program: Option<String>,
     /// The digest of each trace.
     digests: BTreeMap<String, (String, i64)>,
 }
@@ -149,12 +149,12 @@ impl Check {
         let task = whole(&row, 0)?;
         let expected = self.joined.tasks.cast_signed();
         ensure!(task == expected, "the results have task {task} where task {expected} should follow");
-        let program = self.program.get_or_insert_with(|| row[ERROR + 1].clone());
+        let Cell::Text(by) = &row[PROGRAM] else { bail!("the result of task {task} names no program") };
+        let program = self.program.get_or_insert_with(|| by.clone());
         ensure!(
-            *program == row[ERROR + 1],
-            "task {task} was run by {:?}, and the tasks before it by {program:?}; remove the results of one of them and \
-             repeat the command",
-            row[ERROR + 1]
+            program == by,
+            "task {task} was run by {by}, and the tasks before it by {program}; remove the results of one of them and \
+             repeat the command"
         );
         for (trace, digest) in TRACES {
             let (Cell::Text(trace), Cell::Text(digest)) = (&row[trace], &row[digest]) else { continue };
@@ -181,5 +181,42 @@ impl Check {
             }
         }
         Ok(row)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn results_that_lack_a_task_or_were_made_by_two_programs_are_not_joined() {
+        let folder = tempfile::tempdir().unwrap();
+        let folder = Folder { path: folder.path().to_owned() };
+        fs::create_dir_all(folder.parts()).unwrap();
+        let part = |part: u64, tasks: &[i64], program: &str| {
+            let row = |task: i64| {
+                let mut row = vec![Cell::Empty; RESULT_COLUMNS.0.len()];
+                (row[0], row[PROGRAM]) = (Cell::Whole(task), Cell::Text(program.to_owned()));
+                row
+            };
+            let rows = tasks.iter().map(|task| Ok(row(*task)));
+            write_file(&folder.part(part), &RESULT_COLUMNS, rows).unwrap();
+            folder.part(part)
+        };
+        let fails = |files: Vec<PathBuf>| {
+            let error = folder.join(files, 4).unwrap_err().to_string();
+            assert!(!folder.results().exists());
+            error
+        };
+        let first = part(0, &[0, 1], "one");
+        assert_eq!(fails(vec![first.clone()]), "results of 2 tasks are there, and the plan has 4");
+        let gap = part(1, &[3], "one");
+        assert_eq!(fails(vec![gap, first.clone()]), "the results have task 3 where task 2 should follow");
+        let other = part(1, &[2, 3], "other");
+        assert!(
+            fails(vec![first.clone(), other]).starts_with("task 2 was run by other, and the tasks before it by one")
+        );
+        let rest = part(1, &[2, 3], "one");
+        assert_eq!(folder.join(vec![rest, first], 4).unwrap().tasks, 4);
     }
 }

@@ -87,6 +87,8 @@ pub static RESULT_COLUMNS: LazyLock<Columns> = LazyLock::new(|| {
 
 /// The place of the column `error` in a row of results.
 pub const ERROR: usize = REPEATED.len();
+/// The place of the column `program`.
+pub const PROGRAM: usize = ERROR + 1;
 /// The places of the columns `trace` and `trace_sha256`, and of those of the second VM.
 pub const TRACES: [(usize, usize); 2] = [(1, ERROR + 2), (2, ERROR + 3)];
 
