@@ -400,11 +400,7 @@ most = 2
         let depth = table.column_by_name("depth").unwrap();
         assert_eq!(depth.is_null(row), schedulings[row][0].is_none());
         let origin: serde_json::Value = serde_json::from_str(&text(&table, "provenance", row).unwrap()).unwrap();
-        assert_eq!(
-            origin["options"].get("depth"),
-            schedulings[row][0].as_ref().map(|_| &"2".into()),
-            "the depth replayed"
-        );
+        assert_eq!(origin["options"].get("depth"), schedulings[row][0].as_ref().map(|_| &two), "the depth replayed");
         for (column, wanted) in
             [("all_iops", true), ("read_iops", false), ("read_response_histogram", true), ("status", false)]
         {
