@@ -487,7 +487,11 @@ fn worker_ends_when_nobody_reads() {
     let mut out = child.stdout.take().unwrap();
     // The schema comes before the first task does.
     let (tell, read) = std::sync::mpsc::channel();
-    std::thread::spawn(move || tell.send(out.read_exact(&mut [0; 8]).is_ok()));
+    std::thread::spawn(move || {
+        let is_there = out.read_exact(&mut [0; 8]).is_ok();
+        drop(out);
+        tell.send(is_there)
+    });
     assert!(read.recv_timeout(Duration::from_secs(60)).expect("no schema came"));
     // Standard input stays open, so that only the closed pipe can end it.
     pipe.write_all(&input[..input.len() - 8]).unwrap();
