@@ -1,5 +1,5 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
-.PHONY: demo install uninstall tables notebooks book reference test test-full test-long test-tables test-book test-kernel kernel-trees \
+.PHONY: demo install uninstall tables notebooks book reference test test-full test-long test-tables test-book test-kernel test-spark kernel-trees \
   example peers fuzz bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64 browser accessibility semver dist test-dist
 
 # The main job on shipped samples, and its report. Needs a Rust toolchain and nothing else.
@@ -93,6 +93,16 @@ notebooks: target/notebooks/installed
 target/notebooks/installed: tables/notebooks.txt
 	python3 -m venv target/notebooks
 	target/notebooks/bin/pip install --quiet --requirement tables/notebooks.txt
+	touch $@
+
+# A sweep on Apache Spark: a cluster on 127.0.0.1 of one master and two workers, of which one is killed. Needs Java 17 or
+# newer; its Python packages get an environment of their own.
+test-spark: target/spark/installed
+	$(call packages,java:default-jre-headless)
+	IOCAST_SPARK_PYTHON=$(abspath target/spark/bin/python) $(TEST) --test spark -- --nocapture
+target/spark/installed: cli/tests/spark.txt
+	python3 -m venv target/spark
+	target/spark/bin/pip install --quiet --requirement cli/tests/spark.txt
 	touch $@
 
 # Reports are opened in Debian's Chromium.
@@ -234,10 +244,13 @@ peers: tools
 	cargo build --release --quiet --package iocast
 	cargo run --release --quiet --package iocast-bench --example peers -- target/release/iocast $(EVENTS)
 
-# Every reader on damaged inputs, SECONDS of CPU each.
+# Damaged inputs of all that is read: traces, plans, profiles, settings, results, packets, NBD clients. SECONDS of CPU for
+# each target; SEED is the time otherwise, and printed; TARGET is one of them. With the checks of a debug build.
 SECONDS ?= 600
+SEED ?=
+TARGET ?=
 fuzz:
-	IOCAST_FUZZ_CPU_SECONDS=$(SECONDS) cargo test --release --package iocast-traces --test fuzz -- --nocapture
+	IOCAST_FUZZ_CPU_SECONDS=$(SECONDS) IOCAST_FUZZ_SEED=$(SEED) IOCAST_FUZZ_TARGET=$(TARGET) $(TEST) --test fuzz -- --nocapture
 
 bench:
 	cargo bench --package iocast-bench --bench engine --bench forecasts

@@ -51,6 +51,7 @@ mod serve;
 mod shell;
 mod stat;
 mod storage;
+mod sweep;
 mod units;
 mod validate;
 mod vms;
@@ -81,6 +82,8 @@ fn main() -> ExitCode {
         Command::Reproduce(arguments) => reproduce::run(&arguments),
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
+        Command::Sweep(arguments) => sweep::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
+        Command::Worker => sweep::worker::run(),
     })
 }

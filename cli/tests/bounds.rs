@@ -6,7 +6,6 @@ mod program;
 
 use std::fs::{self, File};
 use std::path::Path;
-use std::process::Output;
 use std::sync::Arc;
 
 use parquet::basic::{Compression, ZstdLevel};
@@ -15,22 +14,8 @@ use parquet::file::metadata::KeyValue;
 use parquet::file::properties::WriterProperties;
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
-use program::sample;
+use program::{bounded, sample};
 use serde_json::Value;
-
-/// Address space of a run. A program with a few threads takes less than half of it; most of that is never touched.
-const ADDRESSES_MIB: u64 = 512;
-/// Time on processors of a run. All take a few seconds at most, in the slowest build.
-const PROCESSOR_S: u64 = 60;
-
-/// Runs the program with bounds.
-fn bounded(arguments: &[&str]) -> Output {
-    let script = format!("ulimit -v {} && ulimit -t {PROCESSOR_S} && exec \"$0\" \"$@\"", ADDRESSES_MIB << 10);
-    let mut command = std::process::Command::new("sh");
-    command.args(["-c", &script]).arg(assert_cmd::cargo::cargo_bin("iocast")).args(arguments);
-    // Each thread reserves as much as all bounds together otherwise.
-    command.env("MALLOC_ARENA_MAX", "1").env("RAYON_NUM_THREADS", "2").output().unwrap()
-}
 
 /// Standard output and standard error of a run with bounds that succeeds.
 fn succeeds(arguments: &[&str]) -> (String, String) {

@@ -198,6 +198,14 @@ fn forecasts_and_traces(installed: &mut Installed) {
     installed.runs("predict", &["mail.parquet", "web.parquet", "--predictors", "casale"], &[]);
     installed.write("placement.toml", PLACEMENT);
     installed.runs("place", &["placement.toml"], &[]);
+    installed.write(
+        "sweep.toml",
+        "traces = ['*.parquet']\nschedulers = ['fifo']\ndrives = ['cheetah-15k4']\nwindows = [{ end = '5s' }]\n",
+    );
+    installed.runs("sweep", &["sweep.toml", "--out", "sweep"], &["sweep/results.parquet"]);
+    // Without tasks on standard input, its results are a stream of none.
+    let answered = installed.command("worker", &[]).output().unwrap();
+    assert!(answered.status.success() && !answered.stdout.is_empty(), "{}", errors(&answered));
     let calibration = ["--drive", "cheetah-15k5", "--reads", "400", "--models", "fixed", "-o", "fit"];
     installed.runs("calibrate", &calibration, &["fit-fixed.toml", "fit.svg"]);
     // Ten threads that read, ten that write, and both: 2 ms a read, 3 ms a write.

@@ -11,9 +11,10 @@ use program::{failure, json, stdout};
 use scratch::Scratch;
 use serde_json::Value;
 
-/// 50 reads within 250 ms, and what a Cheetah 15K.4 takes at least for one that is no hit.
+/// 50 reads within 250 ms, and what a Cheetah 15K.4 takes at least for one that is no hit. No two are adjacent, so that
+/// none are merged if a busy host lets them wait.
 fn reads() -> impl Iterator<Item = (u64, &'static str, u64, u64, u64)> {
-    (0..50).map(|number| (number * 5000, "read", number * 4001 % 16_000 / 8 * 8, 8, 300))
+    (0..50).map(|number| (number * 5000, "read", number * 13 % 50 * 320, 8, 300))
 }
 const ACCESS_NS: f64 = 4_250_000.0;
 

@@ -47,6 +47,9 @@ pub enum ReproduceError {
     /// The file set does not fit the disk.
     #[error(transparent)]
     Full(#[from] OutOfSpace),
+    /// A guest cannot have its files and processes.
+    #[error(transparent)]
+    Guest(#[from] workloads::programs::description::PopulateError),
     /// An error of a workload.
     #[error(transparent)]
     Workload(#[from] workloads::programs::WorkloadError),

@@ -187,7 +187,9 @@ impl Scrubber {
         else {
             return;
         };
-        let (captured, whole) = (payload.len(), payload.len() == length as usize);
+        // TCP's options may be cut, too.
+        let has_options = payload_at <= queued_packet.bytes.len();
+        let (captured, whole) = (payload.len(), has_options && payload.len() == length as usize);
         self.counts.payload_bytes += captured as u64;
         for &(at, bytes) in &queued_packet.texts {
             let text = &mut queued_packet.bytes[at..at + bytes];

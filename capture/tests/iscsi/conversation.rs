@@ -426,6 +426,40 @@ pub fn file(packets: &[RawPacket], snaplen: usize) -> Vec<u8> {
     file
 }
 
+/// The packets as pcapng, of either byte order with two interfaces (clocks of 1 us and 2⁻²⁰ s) and an unknown block.
+pub fn pcapng(packets: &[RawPacket], big: bool) -> Vec<u8> {
+    let u32s = |value: u32| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let u16s = |value: u16| if big { value.to_be_bytes() } else { value.to_le_bytes() };
+    let mut out = Vec::new();
+    let mut block = |kind: u32, body: &[u8]| {
+        let length = 12 + body.len().next_multiple_of(4) as u32;
+        out.extend_from_slice(&u32s(kind));
+        out.extend_from_slice(&u32s(length));
+        out.extend_from_slice(body);
+        out.resize(out.len().next_multiple_of(4), 0);
+        out.extend_from_slice(&u32s(length));
+    };
+    let section = [&u32s(0x1a2b_3c4d)[..], &u16s(1), &u16s(0), &[0xff; 8]].concat();
+    block(0x0a0d_0d0a, &section);
+    block(1, &[&u16s(1)[..], &u16s(0), &u32s(0)].concat());
+    block(1, &[&u16s(1)[..], &u16s(0), &u32s(0), &u16s(9), &u16s(1), &[0x80 | 20, 0, 0, 0], &u32s(0)].concat());
+    block(0x0bad_cafe, b"whatever this is");
+    for (index, packet) in packets.iter().enumerate() {
+        let interface = index as u32 % 2;
+        let units = match interface {
+            0 => packet.time_ns / 1000,
+            _ => ((u128::from(packet.time_ns) << 20) / 1_000_000_000) as u64,
+        };
+        let length = packet.bytes.len() as u32;
+        let fields = [interface, (units >> 32) as u32, units as u32, length, length];
+        let head: Vec<u8> = fields.into_iter().flat_map(u32s).collect();
+        block(6, &[&head, &packet.bytes[..]].concat());
+    }
+    let dropped = if big { 3u64.to_be_bytes() } else { 3u64.to_le_bytes() };
+    block(5, &[&u32s(0)[..], &u32s(0), &u32s(0), &u16s(5), &u16s(8), &dropped, &u32s(0)].concat());
+    out
+}
+
 /// All records and figures of a file.
 pub fn analysed(file: Vec<u8>) -> (Vec<Record>, WireCapture) {
     let (records, figures, _) = analysed_with_meta(file);

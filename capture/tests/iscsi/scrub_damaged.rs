@@ -105,6 +105,17 @@ fn no_data_survive_gaps_and_short_snap_lengths() {
 }
 
 #[test]
+fn packet_that_ends_within_its_tcp_options_is_written() {
+    let mut packet = conversation(1, true, [false, false])[0].clone();
+    packet.bytes.truncate(HEADERS_BYTES);
+    // 60 bytes of TCP header, of which 20 are there, and no payload.
+    packet.bytes[46] = 0xf0;
+    packet.bytes[16..18].copy_from_slice(&80u16.to_be_bytes());
+    let clean = scrubbed(file(&[packet.clone()], usize::MAX), ScrubOptions::default());
+    assert_eq!(clean.len(), file(&[packet], usize::MAX).len());
+}
+
+#[test]
 fn no_data_survive_damaged_headers() {
     each(|packets, random, what| {
         for round in 0..120 {

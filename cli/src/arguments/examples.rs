@@ -25,6 +25,25 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["sweep"],
+        [
+            ("All tasks of a plan on all cores; goes on where it was killed", "iocast sweep plan.toml --out sweep"),
+            ("The third of 16 shares, in a job of a Slurm array", "iocast sweep plan.toml --out sweep --shard 3/16"),
+            (
+                "On a cluster of Apache Spark",
+                "iocast sweep plan.toml --out sweep --engine spark --master spark://spark.example.org:7077",
+            ),
+        ],
+    ),
+    (
+        &["worker"],
+        [
+            ("Tasks in an Arrow stream", "iocast worker < tasks.arrows > results.arrows"),
+            ("From a program that makes them", "iocast worker < tasks.fifo > results.fifo"),
+            ("The first results only: the worker ends when nobody reads", "iocast worker < tasks.arrows | head -c 1m"),
+        ],
+    ),
+    (
         &["report"],
         [
             ("From a comparison that kept what happened over time", "iocast report result.json -o result.html"),
@@ -417,7 +436,7 @@ mod tests {
         for (path, examples) in EXAMPLES {
             for (_, line) in examples {
                 // The shell takes the rest.
-                let words = line.split_whitespace().take_while(|word| !["|", ">"].contains(word));
+                let words = line.split_whitespace().take_while(|word| !["|", "<", ">"].contains(word));
                 let matched = Cli::command_line().try_get_matches_from(words);
                 assert!(matched.is_ok(), "{line}: {}", matched.unwrap_err());
                 assert!(line.starts_with(&format!("iocast {}", path[0])), "{line} is an example of {path:?}");

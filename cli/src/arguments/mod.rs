@@ -26,6 +26,7 @@ mod shell;
 mod stack;
 mod stage;
 mod stat;
+mod sweep;
 mod validate;
 mod workloads;
 
@@ -60,6 +61,7 @@ pub use shell::{Completions, Man};
 pub use stack::Stack;
 pub use stage::{Stage, Switch};
 pub use stat::{Stat, TOP};
+pub use sweep::{Shard, Sweep, SweepEngine};
 pub use validate::{
     MISSES, Validate, ValidateClosed, ValidateConsolidation, ValidateCross, ValidateDecisions, ValidateDrive,
     ValidateGuest, ValidateScheduler, ValidateWhat,
@@ -196,6 +198,13 @@ pub enum Command {
     /// iocast replays that assignment. The result names the tightest limit and shows how much the VMs slow each other
     /// down. Exit code 3: limits are broken.
     Place(Place),
+    /// Replay many traces under many schedulers on many drives, as a plan says: on all cores, in shards, or on Spark
+    ///
+    /// The plan expands to tasks, each a replay of `iocast compare`: one scheduler, one drive, one trace or two VMs that
+    /// share the drive. Each task gets a row of results with its figures, histograms, checksums and settings. A task that
+    /// fails by its input gets a row with an error, and the sweep goes on. A sweep that was killed goes on where it was.
+    /// The results are the same bytes for any number of threads and shards, and on Spark.
+    Sweep(Sweep),
     /// Serve a modelled drive over NBD, vhost-user or ublk: data at full speed, replies at the model's times
     ///
     /// iocast serves until it is stopped (SIGINT, SIGTERM); it then completes its log and prints how late replies were.
@@ -240,6 +249,12 @@ pub enum Command {
     Completions(Completions),
     /// Print a manual page, or write all of them to a folder
     Man(Man),
+    /// Run tasks of a sweep that come over a pipe: Arrow streams of tasks in, of results out
+    ///
+    /// Each row on standard input is a task of `iocast sweep` (tasks.parquet in its folder has them), and each row on
+    /// standard output is its result. The worker ends with its input, or when nobody reads the results. It keeps nothing
+    /// between tasks.
+    Worker,
 }
 
 /// `--device` of the subcommand that measures a device.

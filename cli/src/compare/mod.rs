@@ -5,6 +5,7 @@ mod candidates;
 mod details;
 mod load;
 mod observers;
+pub mod one;
 pub mod options;
 mod per_request;
 pub mod picture;
@@ -88,6 +89,8 @@ struct Replayed {
     fairness: Option<Fairness>,
     /// Its rows of the table of requests.
     rows: Option<WrittenPart>,
+    /// What was measured.
+    metrics: Metrics,
 }
 
 pub fn run(arguments: &Compare) -> Result<()> {
@@ -353,7 +356,7 @@ impl<'a> Setup<'a> {
         }
         run.journal_commits = source.journal_commits();
         run.notes.extend(source.notes(outcome.held_back));
-        Ok((Replayed { run, read: source.read(), fairness, rows }, host))
+        Ok((Replayed { run, read: source.read(), fairness, rows, metrics }, host))
     }
 
     fn metrics(&self) -> Metrics {

@@ -1,6 +1,8 @@
 //! Runs the program for tests.
 #![allow(dead_code, reason = "every test uses a part of it")]
 
+use std::process::Output;
+
 use assert_cmd::Command;
 use serde_json::Value;
 
@@ -31,4 +33,18 @@ pub fn failure(arguments: &[&str]) -> (i32, String) {
 
 pub fn json(arguments: &[&str]) -> Value {
     serde_json::from_str(&stdout(&[arguments, &["--output-format=json"]].concat())).unwrap()
+}
+
+/// Address space of a run. A program with a few threads takes less than half of it; most of that is never touched.
+const ADDRESSES_MIB: u64 = 512;
+/// Time on processors of a run. All take a few seconds at most, in the slowest build.
+const PROCESSOR_S: u64 = 60;
+
+/// Runs the program with bounds on its address space and CPU time, beyond which the kernel ends it.
+pub fn bounded(arguments: &[&str]) -> Output {
+    let script = format!("ulimit -v {} && ulimit -t {PROCESSOR_S} && exec \"$0\" \"$@\"", ADDRESSES_MIB << 10);
+    let mut command = std::process::Command::new("sh");
+    command.args(["-c", &script]).arg(assert_cmd::cargo::cargo_bin("iocast")).args(arguments);
+    // Each thread reserves as much as all bounds together otherwise.
+    command.env("MALLOC_ARENA_MAX", "1").env("RAYON_NUM_THREADS", "2").output().unwrap()
 }

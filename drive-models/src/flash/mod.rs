@@ -19,7 +19,7 @@
 //! as well. A discard frees the share of the simulated units that its range is of the drive. Each die erases after as
 //! many pages as a real block has.
 //!
-//! Memory is about nine bytes for each mapping unit: 10 MB for 4 GiB.
+//! Memory is about nine bytes for each mapping unit: 10 MB for 4 GiB. More than 32 million units are refused.
 //!
 //! # Left out
 //! Mapping-table misses, pseudo-SLC caching, wear levelling, read retries and error correction, parity over dies,

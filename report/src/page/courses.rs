@@ -157,8 +157,13 @@ fn cumulative(grid: &Grid) -> Vec<[f64; 2]> {
 
 /// The share of each count in percent.
 fn shares(counts: &[u64]) -> Vec<[f64; 2]> {
-    let all: u64 = counts.iter().sum();
-    counts.iter().enumerate().map(|(at, &count)| [at as f64, count as f64 / all as f64 * 100.0]).collect()
+    let all = sum(counts);
+    counts.iter().enumerate().map(|(at, &count)| [at as f64, count as f64 / all * 100.0]).collect()
+}
+
+/// All counts together, of which a file may state any.
+fn sum(counts: &[u64]) -> f64 {
+    counts.iter().map(|&count| u128::from(count)).sum::<u128>() as f64
 }
 
 /// The p99 of reads and of writes over time.
@@ -304,12 +309,12 @@ fn addresses(courses: &[Course<'_>]) -> Vec<Chart> {
 
 /// For each power of two the distance in MB, and the share of the requests up to there. None is shown as half a sector.
 fn distances(seeks: &[u64]) -> Vec<[f64; 2]> {
-    let all: u64 = seeks.iter().sum();
+    let all = sum(seeks);
     let mut seen = 0;
-    let point = |(power, count): (usize, &u64)| {
-        seen += count;
+    let point = |(power, &count): (usize, &u64)| {
+        seen += u128::from(count);
         let sectors = if power == 0 { 0.5 } else { libm::exp2(power as f64) };
-        [sectors * 512.0 / 1e6, seen as f64 / all as f64 * 100.0]
+        [sectors * 512.0 / 1e6, seen as f64 / all * 100.0]
     };
     seeks.iter().enumerate().map(point).collect()
 }

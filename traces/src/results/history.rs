@@ -110,6 +110,10 @@ mod columns {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
+    /// Rows and counts of a file are below these, far above those of any run: sums of them stay within 64 bits.
+    const ROWS_END: u64 = 1 << 60;
+    const COUNTS_END: u64 = 1 << 40;
+
     pub(super) fn serialize<S: Serializer>(columns: &[Vec<(u64, u64)>], serializer: S) -> Result<S::Ok, S::Error> {
         let text = |column: &Vec<(u64, u64)>| {
             column.iter().map(|(row, count)| format!("{row}:{count}")).collect::<Vec<String>>().join(" ")
@@ -119,12 +123,21 @@ mod columns {
 
     pub(super) fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Vec<(u64, u64)>>, D::Error> {
         let texts = Vec::<String>::deserialize(deserializer)?;
-        texts.iter().map(|text| text.split_whitespace().map(pair::<D::Error>).collect()).collect()
+        texts.iter().map(|text| column(text)).collect()
     }
 
-    fn pair<E: Error>(text: &str) -> Result<(u64, u64), E> {
-        let parsed = text.split_once(':').and_then(|(row, count)| Some((row.parse().ok()?, count.parse().ok()?)));
-        parsed.ok_or_else(|| E::custom(format!("`{text}` is no row and count, as in 5:1")))
+    fn column<E: Error>(text: &str) -> Result<Vec<(u64, u64)>, E> {
+        let mut pairs: Vec<(u64, u64)> = Vec::new();
+        for text in text.split_whitespace() {
+            let next = text.split_once(':').and_then(|(row, count)| Some((row.parse().ok()?, count.parse().ok()?)));
+            let next = next.filter(|&(row, count)| row < ROWS_END && count < COUNTS_END);
+            let next = next.ok_or_else(|| E::custom(format!("`{text}` is no row and count, as in 5:1")))?;
+            if pairs.last().is_some_and(|before| before.0 >= next.0) {
+                return Err(E::custom(format!("the row of `{text}` is not above the one before")));
+            }
+            pairs.push(next);
+        }
+        Ok(pairs)
     }
 }
 
@@ -171,13 +184,17 @@ mod tests {
 
     #[test]
     fn columns_are_texts_that_give_the_same_grid() {
-        let grid = Grid { row_size: 8, columns: vec![vec![(5, 1), (6, 100)], vec![], vec![(u64::MAX, 2)]] };
+        let grid = Grid { row_size: 8, columns: vec![vec![(5, 1), (6, 100)], vec![], vec![((1 << 60) - 1, 2)]] };
         let text = serde_json::to_string(&grid).unwrap();
-        assert_eq!(text, r#"{"row_size":8,"columns":["5:1 6:100","","18446744073709551615:2"]}"#);
+        assert_eq!(text, r#"{"row_size":8,"columns":["5:1 6:100","","1152921504606846975:2"]}"#);
         assert_eq!(serde_json::from_str::<Grid>(&text).unwrap(), grid);
-        for wrong in ["5", "5:", "a:1", "5:1:2", "-1:1"] {
+        for wrong in ["5", "5:", "a:1", "5:1:2", "-1:1", "1152921504606846976:1", "5:1099511627776"] {
             let error = serde_json::from_str::<Grid>(&text.replace("5:1", wrong)).unwrap_err().to_string();
             assert!(error.contains("is no row and count"), "{wrong}: {error}");
+        }
+        for wrong in ["6:1", "7:1"] {
+            let error = serde_json::from_str::<Grid>(&text.replace("5:1", wrong)).unwrap_err().to_string();
+            assert!(error.contains("the row of `6:100` is not above the one before"), "{wrong}: {error}");
         }
     }
 

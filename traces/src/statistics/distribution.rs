@@ -59,6 +59,12 @@ impl Distribution {
         PERCENTILES.iter().filter_map(named).collect()
     }
 
+    /// Its histogram in ns, to three significant digits, as HdrHistogram's libraries read and merge it (encoding V2, not
+    /// compressed).
+    pub fn hdr_v2(&self) -> Vec<u8> {
+        self.histogram.hdr_v2()
+    }
+
     /// All of it.
     pub fn figures(&self) -> SpanFigures {
         SpanFigures { count: self.count(), moments: self.moments(), percentiles_ns: self.percentiles_ns() }

@@ -21,6 +21,26 @@ pub(super) struct Histogram {
     rounds: BTreeMap<usize, u64>,
 }
 
+/// What an encoded histogram begins with: the second version, in words of up to eight bytes.
+const HDR_V2_COOKIE: u32 = 0x1c84_9303 | 0x10;
+/// The significant digits of the buckets.
+const HDR_DIGITS: u32 = 3;
+/// Bytes before the counts.
+const HDR_HEADER: usize = 40;
+
+/// Appends a number in HdrHistogram's LEB128: seven bits a byte, of which the ninth has eight.
+fn zigzag(number: i64, out: &mut Vec<u8>) {
+    let mut rest = ((number << 1) ^ (number >> 63)).cast_unsigned();
+    for _ in 0..8 {
+        if rest < 0x80 {
+            break;
+        }
+        out.push(rest as u8 | 0x80);
+        rest >>= 7;
+    }
+    out.push(rest as u8);
+}
+
 #[inline(always)]
 fn bucket(value: u64) -> usize {
     let shift = (u64::BITS - (value | ((1 << KEPT_BITS) - 1)).leading_zeros()) - KEPT_BITS;
@@ -79,6 +99,34 @@ impl Histogram {
         }
     }
 
+    /// The histogram in the second version of HdrHistogram's encoding, not compressed: a header of 40 bytes, then the
+    /// count of each bucket as a zigzag number in LEB128, a run of empty buckets as its negative length. Gil Tene's
+    /// libraries in Java, C, Python and Rust read it and merge it with others of three significant digits
+    /// (`EncodableHistogram` and `ZigZagEncoding` of HdrHistogram 2.1).
+    pub(super) fn hdr_v2(&self) -> Vec<u8> {
+        let used = self.counts().collect::<Vec<u64>>();
+        let used = &used[..used.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1)];
+        let mut counts = Vec::new();
+        let mut at = 0;
+        while let Some(&count) = used.get(at) {
+            let empty = used[at..].iter().take_while(|count| **count == 0).count();
+            zigzag(if empty > 0 { -(empty as i64) } else { i64::try_from(count).unwrap_or(i64::MAX) }, &mut counts);
+            at += empty.max(1);
+        }
+        // The libraries keep numbers of 63 bits, and want a range of at least two.
+        let highest = largest(used.len().saturating_sub(1)).clamp(2, i64::MAX as u64);
+        let mut bytes = Vec::with_capacity(HDR_HEADER + counts.len());
+        bytes.extend(HDR_V2_COOKIE.to_be_bytes());
+        bytes.extend((counts.len() as u32).to_be_bytes());
+        bytes.extend(0u32.to_be_bytes()); // No offset of the buckets.
+        bytes.extend(HDR_DIGITS.to_be_bytes());
+        bytes.extend(1u64.to_be_bytes()); // The least number that is told from zero.
+        bytes.extend(highest.to_be_bytes());
+        bytes.extend(1f64.to_be_bytes()); // What a whole number stands for.
+        bytes.extend(counts);
+        bytes
+    }
+
     /// The largest number that counts as the one of that rank, from 1; 0 if there are fewer.
     pub(super) fn of_rank(&self, rank: u64) -> u64 {
         let mut seen = 0;
@@ -129,6 +177,29 @@ mod tests {
         assert_eq!([all.of_rank(2 * (3 << 32) + 1), all.of_rank(2 * (3 << 32) + 2)], [7, 9]);
     }
 
+    /// The published implementation reads it.
+    fn decoded(histogram: &Histogram) -> hdrhistogram::Histogram<u64> {
+        let mut reader = hdrhistogram::serialization::Deserializer::new();
+        reader.deserialize(&mut &histogram.hdr_v2()[..]).unwrap()
+    }
+
+    #[test]
+    fn encoded_histograms_hold_any_count_and_any_number_of_63_bits() {
+        let mut histogram = Histogram::default();
+        assert_eq!(decoded(&histogram).len(), 0);
+        for (value, often) in [(0, 1), (2_047, 63), (2_048, 64), (1 << 40, 1 << 33), (i64::MAX as u64, 7)] {
+            histogram.add_many(bucket(value), often);
+            assert_eq!(decoded(&histogram).count_at(value), often, "{value}");
+        }
+        let mut bytes = Vec::new();
+        for number in [0, -1, 63, -64, 64, i64::MAX, i64::MIN] {
+            zigzag(number, &mut bytes);
+        }
+        // As ZigZagEncoding of the library in Java writes them.
+        let most = [[0xfe, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff], [0xff; 9]].concat();
+        assert_eq!(bytes, [&[0, 1, 0x7e, 0x7f, 0x80, 1][..], &most].concat());
+    }
+
     proptest! {
         /// The same answers as the published implementation with three digits.
         #[test]
@@ -145,6 +216,13 @@ mod tests {
             for (at, value) in values.iter().enumerate() {
                 theirs.record(*value).unwrap();
                 if at < split { &mut ours } else { &mut rest }.add(*value);
+            }
+            let fits = values.iter().all(|value| *value <= i64::MAX as u64);
+            if fits {
+                let mut joined = decoded(&ours);
+                joined.auto(true);
+                joined.add(decoded(&rest)).unwrap();
+                prop_assert_eq!(&joined, &theirs);
             }
             ours.merge(&rest);
             let mut sorted = values.clone();

@@ -32,6 +32,8 @@ pub(super) struct Allocator {
     used: Vec<u64>,
     blocks: u32,
     free_in_group: Vec<u32>,
+    /// All of them together.
+    free: u64,
 }
 
 impl Allocator {
@@ -42,11 +44,11 @@ impl Allocator {
         }
         let groups = blocks.div_ceil(GROUP);
         let free_in_group = (0..groups).map(|group| (blocks - group * GROUP).min(GROUP)).collect();
-        Allocator { used, blocks, free_in_group }
+        Allocator { used, blocks, free_in_group, free: blocks.into() }
     }
 
     pub(super) fn free_blocks(&self) -> u64 {
-        self.free_in_group.iter().map(|&free| u64::from(free)).sum()
+        self.free
     }
 
     pub(super) fn groups(&self) -> u32 {
@@ -142,7 +144,13 @@ impl Allocator {
             *word ^= mask;
             // Words do not straddle groups.
             let free = &mut self.free_in_group[(block / GROUP) as usize];
-            *free = if used { *free - count } else { *free + count };
+            if used {
+                *free -= count;
+                self.free -= u64::from(count);
+            } else {
+                *free += count;
+                self.free += u64::from(count);
+            }
             block += count;
         }
     }

@@ -11,11 +11,11 @@ use traces::spec::{Spec, SpecError, nearest};
 use traces::{Lba, Sectors, Timestamp};
 
 use self::layout::{Disk, lay_out};
-use crate::guest::files::{BLOCK, Files, OutOfSpace};
+use crate::guest::files::{BLOCK, Files};
 use crate::guest::journal::Journal;
 use crate::guest::memory::MemorySettings;
 use crate::guest::program::Event;
-use crate::programs::description::{self, Description, PRESETS};
+use crate::programs::description::{self, Description, PRESETS, PopulateError, Population};
 use crate::programs::{self, PROGRAMS, Workload};
 use crate::running::{Guest, Guests, Occurrences, Until};
 
@@ -137,18 +137,22 @@ impl GuestPlan {
     /// The guests with their files, ready to run. The same every time.
     ///
     /// # Errors
-    /// A guest whose disk is too small.
+    /// A guest whose disk is too small; too many files or processes.
     pub fn source(&self) -> Result<Guests, PlanError> {
+        let mut all = Population::default();
         let boot = |(planned, seed): (&Planned, u64)| {
             let Planned { guest, .. } = planned;
-            let full = |full| PlanError(format!("guest {}: `{}`: {full}", guest.name, planned.given));
-            self.boot(guest, seed).map_err(full)
+            let booted = self.boot(guest, seed).and_then(|booted| {
+                all = all.with(booted.files.count(), booted.programs.len())?;
+                Ok(booted)
+            });
+            booted.map_err(|problem| PlanError(format!("guest {}: `{}`: {problem}", guest.name, planned.given)))
         };
         let guests = self.guests.iter().zip(description::seeds(self.seed)).map(boot);
         Ok(Guests::new(guests.collect::<Result<_, _>>()?, self.until))
     }
 
-    fn boot(&self, guest: &description::Guest, seed: u64) -> Result<Guest, OutOfSpace> {
+    fn boot(&self, guest: &description::Guest, seed: u64) -> Result<Guest, PopulateError> {
         let mut files = Files::new(guest.capacity);
         let journal = if self.keeps_journal { Some(Journal::new(&mut files)?) } else { None };
         let programs = guest.populate_on(&mut files, seed)?;

@@ -21,6 +21,50 @@ const GUESTS: usize = 1024;
 /// The most copies of a workload in a guest.
 const COPIES: u64 = 1000;
 
+/// The most files and processes of all guests: 700 MB and 200 MB. A program alone has ten million files at most.
+const FILES: usize = 12_000_000;
+const PROCESSES: usize = 100_000;
+
+/// Why guests have no files and processes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PopulateError {
+    /// The files do not fit the disk.
+    #[error(transparent)]
+    Full(#[from] OutOfSpace),
+    /// There are too many of them.
+    #[error(
+        "with {files} files and {processes} processes there are too many; all guests have at most {FILES} and {PROCESSES}, \
+         so give fewer guests, copies, files or processes"
+    )]
+    TooMany {
+        /// The files so far.
+        files: usize,
+        /// The processes so far.
+        processes: usize,
+    },
+}
+
+/// How many files and processes there are.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Population {
+    files: usize,
+    processes: usize,
+}
+
+impl Population {
+    /// The same with those of one more guest.
+    ///
+    /// # Errors
+    /// There are too many of them.
+    pub(crate) fn with(self, files: usize, processes: usize) -> Result<Population, PopulateError> {
+        let (files, processes) = (self.files + files, self.processes + processes);
+        if files > FILES || processes > PROCESSES {
+            return Err(PopulateError::TooMany { files, processes });
+        }
+        Ok(Population { files, processes })
+    }
+}
+
 /// Guests and their workloads.
 #[derive(Debug)]
 pub struct Description {
@@ -153,14 +197,19 @@ impl Description {
     /// The files and processes of every guest. Each guest has its own random numbers.
     ///
     /// # Errors
-    /// A guest whose files do not fit its disk.
+    /// A guest whose files do not fit its disk; too many files or processes.
     pub fn populate(&self, seed: u64) -> Result<Vec<Populated>, DescriptionError> {
+        let mut all = Population::default();
         let populate = |(guest, seed): (&Guest, u64)| {
-            guest.populate(seed).map_err(|full| DescriptionError {
+            let populated = guest.populate(seed).and_then(|populated| {
+                all = all.with(populated.files.count(), populated.processes.len())?;
+                Ok(populated)
+            });
+            populated.map_err(|problem| DescriptionError {
                 what: WHAT,
                 name: self.name.clone(),
                 line: Some(guest.line),
-                problem: format!("guest `{}`: {full}", guest.name),
+                problem: format!("guest `{}`: {problem}", guest.name),
             })
         };
         self.guests.iter().zip(seeds(seed)).map(populate).collect()
@@ -183,8 +232,8 @@ impl Guest {
     /// Its files and processes.
     ///
     /// # Errors
-    /// The files do not fit the disk.
-    pub fn populate(&self, seed: u64) -> Result<Populated, OutOfSpace> {
+    /// The files do not fit the disk; too many files or processes.
+    pub fn populate(&self, seed: u64) -> Result<Populated, PopulateError> {
         let mut files = Files::new(self.capacity);
         let processes = self.populate_on(&mut files, seed)?;
         Ok(Populated { files, processes })
@@ -193,13 +242,14 @@ impl Guest {
     /// Its processes. Their files are created in this file system, in addition to the files that it holds.
     ///
     /// # Errors
-    /// The files do not fit the disk.
-    pub fn populate_on(&self, files: &mut Files, seed: u64) -> Result<Processes, OutOfSpace> {
+    /// The files do not fit the disk; too many files or processes.
+    pub fn populate_on(&self, files: &mut Files, seed: u64) -> Result<Processes, PopulateError> {
         let mut seeds = Xoshiro256PlusPlus::seed_from_u64(seed);
         let mut processes: Processes = Vec::new();
         let events = self.workload.events().len() as u32;
         for copy in 0..self.copies as u32 {
             let made = self.workload.processes(files, seeds.next_u64())?;
+            Population::default().with(files.count(), processes.len() + made.len())?;
             let base = copy * events;
             processes.extend(made.into_iter().map(|program| -> Box<dyn Program> { Box::new(Copy { program, base }) }));
         }
@@ -292,4 +342,17 @@ fn read_jobs(jobs: &Spanned<String>, guest: &str, text: &str) -> Result<Workload
             written.match_indices('\n').nth(line.wrapping_sub(1)).filter(|_| line > 0).map_or(0, |(at, _)| at + 1);
         (start + offset, format!("fio job file: {}", error.problem))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_and_processes_are_counted_over_all_guests() {
+        let almost = Population::default().with(FILES - 1, 0).unwrap().with(0, PROCESSES).unwrap();
+        assert!(almost.with(1, 0).is_ok());
+        assert_eq!(almost.with(2, 0).unwrap_err(), PopulateError::TooMany { files: FILES + 1, processes: PROCESSES });
+        assert!(almost.with(0, 1).is_err());
+    }
 }

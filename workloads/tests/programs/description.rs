@@ -139,6 +139,30 @@ fn error_of_a_full_disk_names_the_guest() {
 }
 
 #[test]
+fn the_files_and_processes_of_all_guests_are_bounded() {
+    let problem = |workload: &str, copies: u64, guests: usize| {
+        let guest = |number: usize| {
+            let place = number * 64;
+            format!(
+                "[[guest]]\nname = \"{number}\"\nworkload = \"{workload}\"\ncopies = {copies}\ncache = \"0\"\n\
+                 place = \"{place}g\"\ncapacity = \"64g\"\n"
+            )
+        };
+        let guests: String = (0..guests).map(guest).collect();
+        let description = Description::parse("x", &format!("summary = \"a\"\nsource = \"b\"\n{guests}")).unwrap();
+        description.populate(1).err().map(|error| error.to_string())
+    };
+    let processes = "fio:size=4k,numjobs=1000";
+    assert_eq!(problem(processes, 50, 2), None);
+    let of_one = problem(processes, 101, 1).unwrap();
+    assert!(
+        of_one.contains("x at line 3: guest `0`: with 101000 files and 101000 processes there are too many"),
+        "{of_one}"
+    );
+    assert!(problem(processes, 51, 2).unwrap().contains("guest `1`: with 102000 files and 102000 processes"));
+}
+
+#[test]
 fn every_preset_has_guests_that_fit_their_disks() {
     for (name, _) in PRESETS {
         let description = Description::find(name).unwrap();

@@ -11,8 +11,8 @@ use crate::description::Contradiction;
 const BLOCKS_MIN: u64 = 128;
 /// Rows that such a block has at least: what is collected in one go is a row, and must be small beside it.
 const ROWS_MIN: u64 = 4;
-/// Physical units that can be numbered.
-const PLACES_MAX: u64 = 1 << 31;
+/// Physical units of the simulated part, each of which takes about nine bytes: 300 MB at most.
+const PLACES_MAX: u64 = 1 << 25;
 
 /// The numbers and sizes of all components. A *unit* is what the mapping table maps; a *row* is what one program
 /// operation writes: a page in each plane of a die. A *block* is one erase block of every plane of every die, all of

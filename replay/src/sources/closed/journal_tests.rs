@@ -26,6 +26,11 @@ fn synced(thinks: &[u64], service: u64, until: u64) -> Vec<Record> {
 
 /// The same processes, whose think times are drawn: `think` has the time of the process, and the number of the commit.
 fn synced_at_random(thinks: &[u64], service: u64, until: u64, think: fn(u64, u64) -> u64) -> Vec<Record> {
+    synced_by_commits(thinks, service, until, think, 2)
+}
+
+/// The same processes, whose commits have so many writes.
+fn synced_by_commits(thinks: &[u64], service: u64, until: u64, think: fn(u64, u64) -> u64, writes: u64) -> Vec<Record> {
     let mut commits = 0;
     let mut records = Vec::new();
     let mut begins: Vec<u64> = thinks.iter().enumerate().map(|(number, _)| number as u64 * 137).collect();
@@ -42,10 +47,12 @@ fn synced_at_random(thinks: &[u64], service: u64, until: u64, think: fn(u64, u64
         }
         let Some(first) = asked.iter().flatten().min().copied() else { break };
         let begin = first.max(free);
-        records.push(record(JOURNAL, begin, service, Operation::Write, Flags::SYNC | Flags::META));
-        let durable = Flags::SYNC | Flags::META | Flags::PREFLUSH | Flags::FUA;
-        records.push(record(JOURNAL, begin + service, service, Operation::Write, durable));
-        free = begin + 2 * service;
+        for write in 1..=writes {
+            let durable = if write == writes { Flags::PREFLUSH | Flags::FUA } else { Flags::empty() };
+            let at = begin + (write - 1) * service;
+            records.push(record(JOURNAL, at, service, Operation::Write, Flags::SYNC | Flags::META | durable));
+        }
+        free = begin + writes * service;
         commits += 1;
         for (number, since) in asked.iter_mut().enumerate() {
             if since.is_some_and(|since| since < begin || since == first) {
@@ -245,9 +252,7 @@ fn process_that_thinks_for_long_or_syncs_seldom_is_not_made_to_wait() {
 #[test]
 fn journal_of_a_file_system_in_a_file_waits_for_no_other_journal() {
     // Its commits are followed by those of the journal below, for which it waits like its processes.
-    let mut inner = synced(&THINKS, 1_000, 1_000_000);
-    // Commits of one write each.
-    inner.retain(|record| record.request.stream.0 != JOURNAL || record.request.flags.contains(Flags::FUA));
+    let inner = synced_by_commits(&THINKS, 1_000, 1_000_000, |think, _| think, 1);
     let end = inner.last().unwrap().request.arrival.as_ns();
     let durable = Flags::SYNC | Flags::PREFLUSH | Flags::FUA;
     let below = inner.iter().filter(|record| record.request.flags.contains(Flags::FUA)).map(|request| {
@@ -259,9 +264,9 @@ fn journal_of_a_file_system_in_a_file_waits_for_no_other_journal() {
     trace.extend((1..=5).map(|n| record(JOURNAL, end + n * 100_000, 100, Operation::Write, durable)));
     trace.sort_by_key(|record| record.request.arrival);
     let roles = JournalRoles::of(&trace);
-    let awaited = [0, 2, JOURNAL].map(|stream| roles.awaited(VmId(0), StreamId(stream)));
+    let awaited = [0, 1, 2, JOURNAL].map(|stream| roles.awaited(VmId(0), StreamId(stream)));
     let upper = Some(StreamId(JOURNAL));
-    assert_eq!(awaited, [upper, upper, None]);
+    assert_eq!(awaited, [upper, upper, upper, None]);
 }
 
 #[test]

@@ -14,9 +14,9 @@ const HELD_BACK_SHARE: f64 = 0.9;
 /// them, so that bursts of several kernel threads stay apart as in the trace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Progress {
-    /// The sum of the time by which each of them is later than in the trace, ns.
-    late_ns: i64,
-    processes: i64,
+    /// The sum of the time by which each of them is later than in the trace, ns. Wide, since a trace may have any times.
+    late_ns: i128,
+    processes: i128,
 }
 
 impl Progress {
@@ -24,8 +24,8 @@ impl Progress {
     /// was late; it is replaced.
     pub(super) fn sends(&mut self, now: Timestamp, arrival: Timestamp, late_ns: &mut Option<i64>) {
         let late = now.as_ns() as i64 - arrival.as_ns() as i64;
-        self.processes += i64::from(late_ns.is_none());
-        self.late_ns += late - late_ns.replace(late).unwrap_or(0);
+        self.processes += i128::from(late_ns.is_none());
+        self.late_ns += i128::from(late) - i128::from(late_ns.replace(late).unwrap_or(0));
     }
 
     /// When a burst of writes comes that came `gap` after the write before, in the trace at `arrival`. Nothing for
@@ -33,9 +33,9 @@ impl Progress {
     /// when they came.
     pub(super) fn burst(self, arrival: Timestamp, gap: Nanos) -> Option<Timestamp> {
         (gap >= BURST_GAP_MIN).then(|| {
-            let late = self.late_ns / self.processes.max(1);
-            let moved = arrival.as_ns().saturating_add_signed(late);
-            Timestamp::from_ns(moved)
+            // A mean of numbers of 64 bits is one.
+            let late = (self.late_ns / self.processes.max(1)) as i64;
+            Timestamp::from_ns(arrival.as_ns().saturating_add_signed(late))
         })
     }
 }
@@ -60,5 +60,23 @@ impl WriteBack {
     pub(super) fn is_held_back(self) -> bool {
         let share = self.outstanding.as_ns() as f64 / self.until.as_ns().max(1) as f64;
         self.writes >= HELD_BACK_WRITES_MIN && share >= HELD_BACK_SHARE
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_may_be_late_by_any_time() {
+        let (mut progress, late) = (Progress::default(), Timestamp::from_ns(1 << 62));
+        let mut by = [None; 9];
+        by.iter_mut().for_each(|by| progress.sends(late, Timestamp::ZERO, by));
+        let gap = BURST_GAP_MIN;
+        assert_eq!(progress.burst(Timestamp::from_ns(5), gap), Some(Timestamp::from_ns((1 << 62) + 5)));
+        // Early ones, too, and no burst comes before the start.
+        by.iter_mut().for_each(|by| progress.sends(Timestamp::ZERO, late, by));
+        assert_eq!(progress.burst(Timestamp::from_ns(5), gap), Some(Timestamp::ZERO));
+        assert_eq!(progress.burst(Timestamp::from_ns(5), Nanos::ZERO), None);
     }
 }

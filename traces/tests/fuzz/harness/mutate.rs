@@ -1,5 +1,7 @@
 //! Damages inputs, the same way for the same seed.
 
+use std::ops::Range;
+
 use rand::{RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
@@ -48,6 +50,9 @@ const TEXTS: [&str; 14] = [
     ".",
 ];
 
+/// What may follow a number; mostly nothing.
+const UNITS: [&str; 12] = ["", "", "", "", ".5", "ns", "ms", "s", "k", "g", "%", "e9"];
+
 /// Longest input that is made: growth by duplication ends here.
 const LENGTH_MAX: usize = 1 << 17;
 
@@ -77,7 +82,41 @@ impl Mutator {
         input
     }
 
-    fn damage(&mut self, input: &mut Vec<u8>, seeds: &[Vec<u8>]) {
+    /// One of the texts `seeds` with one to three words, numbers or lines replaced, so that more than the syntax is tried;
+    /// one in four as [`Mutator::input`].
+    pub(crate) fn text(&mut self, seeds: &[Vec<u8>]) -> Vec<u8> {
+        if self.below(4) == 0 {
+            return self.input(seeds);
+        }
+        let seed = self.below(seeds.len());
+        let mut input = seeds[seed].clone();
+        for _ in 0..=self.below(3).min(self.below(3)) {
+            let (at, other) = (self.below(input.len()), self.below(seeds.len()));
+            let other = &seeds[other];
+            let (word, line) = (word_at(&input, at), line_at(&input, at));
+            let from = self.below(other.len());
+            match self.below(8) {
+                0 => drop(input.drain(line)),
+                1 => drop(input.splice(line.end..line.end, other[line_at(other, from)].iter().copied())),
+                2..=4 => drop(input.splice(word, other[word_at(other, from)].iter().copied())),
+                _ => {
+                    let number = format!("{}{}", self.number(), UNITS[self.below(UNITS.len())]);
+                    let short = format!("{}{}", self.below(70), UNITS[self.below(UNITS.len())]);
+                    input.splice(word, [number, short][self.below(2)].bytes());
+                }
+            }
+        }
+        input.truncate(LENGTH_MAX);
+        input
+    }
+
+    /// A number at the edge of the range of a field.
+    pub(crate) fn number(&mut self) -> u64 {
+        NUMBERS[self.below(NUMBERS.len())]
+    }
+
+    /// Damages `input` in one place, at times with a part of one of `seeds`.
+    pub(crate) fn damage(&mut self, input: &mut Vec<u8>, seeds: &[Vec<u8>]) {
         if input.is_empty() {
             input.push(BYTES[self.below(BYTES.len())]);
             return;
@@ -112,7 +151,7 @@ impl Mutator {
     }
 
     fn binary_number(&mut self, input: &mut [u8], at: usize) {
-        let mut number = NUMBERS[self.below(NUMBERS.len())].to_le_bytes();
+        let mut number = self.number().to_le_bytes();
         if self.below(4) == 0 {
             number.reverse();
         }
@@ -128,11 +167,8 @@ impl Mutator {
         let is_digit = |byte: &u8| byte.is_ascii_digit() || *byte == b'.';
         let Some(start) = input[at..].iter().position(is_digit).map(|after| at + after) else { return };
         let length = input[start..].iter().take_while(|byte| is_digit(byte)).count();
-        let new = if self.below(2) == 0 {
-            TEXTS[self.below(TEXTS.len())].to_owned()
-        } else {
-            NUMBERS[self.below(NUMBERS.len())].to_string()
-        };
+        let new =
+            if self.below(2) == 0 { TEXTS[self.below(TEXTS.len())].to_owned() } else { self.number().to_string() };
         input.splice(start..start + length, new.into_bytes());
     }
 
@@ -142,4 +178,18 @@ impl Mutator {
         lines.swap(one, other);
         *input = lines.concat();
     }
+}
+
+/// The word or number at a place or behind it; it may be empty.
+fn word_at(input: &[u8], at: usize) -> Range<usize> {
+    let is_part = |byte: &u8| byte.is_ascii_alphanumeric() || b"_.-".contains(byte);
+    let begin = at + input[at..].iter().position(is_part).unwrap_or_default();
+    let begin = begin - input[..begin].iter().rev().take_while(|byte| is_part(byte)).count();
+    begin..begin + input[begin..].iter().take_while(|byte| is_part(byte)).count()
+}
+
+/// The line at a place, with its end.
+fn line_at(input: &[u8], at: usize) -> Range<usize> {
+    let begin = input[..at].iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+    begin..input[at..].iter().position(|&byte| byte == b'\n').map_or(input.len(), |end| at + end + 1)
 }

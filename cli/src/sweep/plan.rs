@@ -1,0 +1,317 @@
+//! The plan of a sweep: a TOML file with traces, schedulers, drives, and what else is varied.
+
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+
+use clap::ValueEnum as _;
+use replay::sources::Pacing;
+use replay::stack::StackSpec;
+use serde::{Deserialize, Deserializer};
+use toml::Spanned;
+use traces::described::line_of;
+use traces::quantity::parse_nanos;
+use traces::spec::{Spec, did_you_mean, library};
+use traces::{DescriptionError, Nanos};
+
+use super::columns::FIGURES;
+use super::ranges::Varied;
+use super::task::is_profile_file;
+use crate::arguments::MapArgument;
+
+/// A plan as it is written.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Plan {
+    /// Patterns of paths, relative to the plan's folder.
+    traces: Vec<Spanned<String>>,
+    /// Patterns of paths that are left out.
+    #[serde(default)]
+    except: Vec<Spanned<String>>,
+    #[serde(default)]
+    schedulers: Vec<Spanned<Varied>>,
+    #[serde(default)]
+    stacks: Vec<Spanned<String>>,
+    drives: Vec<Spanned<String>>,
+    /// Seeds of the drives that draw their times.
+    #[serde(default)]
+    seeds: Vec<u64>,
+    pacing: Option<Spanned<String>>,
+    map: Option<Spanned<String>>,
+    depth: Option<Spanned<u32>>,
+    #[serde(default)]
+    windows: Vec<Spanned<Window>>,
+    pub pairs: Option<Pairs>,
+    quantities: Option<Vec<Spanned<String>>>,
+}
+
+/// A part of each trace.
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Window {
+    #[serde(default, deserialize_with = "time")]
+    pub start: Nanos,
+    #[serde(default, deserialize_with = "some_time")]
+    pub end: Option<Nanos>,
+    pub limit: Option<u64>,
+}
+
+/// Which two traces share a drive.
+#[derive(Clone, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Pairs {
+    /// Whether each trace is replayed alone, too.
+    #[serde(default = "yes")]
+    pub alone: bool,
+    /// Only traces with at least this number of requests per second are paired.
+    #[serde(default)]
+    pub busier_than_iops: f64,
+    /// At most this number of pairs, drawn from all that are left.
+    pub most: Option<u64>,
+    /// The seed by which they are drawn.
+    #[serde(default = "one")]
+    pub seed: u64,
+}
+
+fn yes() -> bool {
+    true
+}
+
+fn one() -> u64 {
+    1
+}
+
+fn time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Nanos, D::Error> {
+    parse_nanos(&String::deserialize(deserializer)?).map_err(serde::de::Error::custom)
+}
+
+fn some_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>, D::Error> {
+    time(deserializer).map(Some)
+}
+
+/// What a plan varies, checked. Paths are relative to its folder.
+#[derive(Debug)]
+pub struct Checked {
+    /// The plan's folder, absolute.
+    pub folder: String,
+    pub traces: Vec<String>,
+    pub schedulers: Vec<String>,
+    pub stacks: Vec<String>,
+    /// With the seeds.
+    pub drives: Vec<String>,
+    pub pacing: String,
+    pub map: String,
+    pub depth: Option<u32>,
+    pub windows: Vec<Window>,
+    pub pairs: Option<Pairs>,
+    pub quantities: Option<String>,
+}
+
+/// The plan's text, for the lines of its mistakes.
+struct Text<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Text<'_> {
+    fn refused(&self, span: Option<Range<usize>>, problem: String) -> DescriptionError {
+        let line = span.map(|span| line_of(self.text, span.start));
+        DescriptionError { what: "plan of a sweep", name: self.path.display().to_string(), line, problem }
+    }
+
+    fn at<T>(&self, of: &Spanned<T>, problem: impl std::fmt::Display) -> DescriptionError {
+        self.refused(Some(of.span()), problem.to_string())
+    }
+}
+
+/// Reads and checks the plan at `path`.
+///
+/// # Errors
+/// The first mistake, with its line if it is known.
+pub fn read(path: &Path) -> Result<Checked, DescriptionError> {
+    let read = traces::read_text(path);
+    let text = Text { path, text: read.as_deref().unwrap_or_default() };
+    if let Err(error) = &read {
+        return Err(text.refused(None, format!("cannot be read: {error}")));
+    }
+    let plan: Plan =
+        toml::from_str(text.text).map_err(|error| text.refused(error.span(), error.message().to_owned()))?;
+    let folder = Path::new(".").join(path.parent().unwrap_or(Path::new("")));
+    let folder = std::path::absolute(folder)
+        .map_err(|error| text.refused(None, format!("its folder cannot be found: {error}")))?;
+    // Without the slash at the end.
+    let folder: PathBuf = folder.components().collect();
+    let Some(name) = folder.to_str().map(str::to_owned) else {
+        return Err(text.refused(None, "its folder's name is no UTF-8; tasks hold it as text".to_owned()));
+    };
+    let schedulings = plan.schedulers.len() + plan.stacks.len();
+    if schedulings == 0 || plan.drives.is_empty() {
+        return Err(
+            text.refused(None, "it needs at least one of `drives`, and one of `schedulers` or `stacks`".to_owned())
+        );
+    }
+    if let Some(depth) = plan.depth.as_ref().filter(|depth| *depth.get_ref() == 0) {
+        return Err(text.at(depth, "depth 0 lets no request through; it is at least 1"));
+    }
+    Ok(Checked {
+        traces: plan.traces(&text, &folder)?,
+        schedulers: plan.schedulers(&text)?,
+        stacks: plan.stacks(&text, &folder)?,
+        drives: plan.drives(&text, &folder)?,
+        pacing: plan.pacing(&text)?,
+        map: plan.map(&text)?,
+        depth: plan.depth.as_ref().map(|depth| *depth.get_ref()),
+        windows: plan.windows(&text)?,
+        quantities: plan.quantities(&text)?,
+        pairs: plan.pairs,
+        folder: name,
+    })
+}
+
+/// The names that a pattern fits, relative to `folder`.
+fn matches(folder: &Path, pattern: &str) -> Result<Vec<String>, String> {
+    // The folder's own name may hold characters that have a meaning in a pattern.
+    let inside = PathBuf::from(glob::Pattern::escape(&folder.display().to_string())).join(pattern);
+    let found = glob::glob(&inside.display().to_string()).map_err(|error| format!("no pattern of paths: {error}"))?;
+    let mut names = Vec::new();
+    for path in found {
+        let path = path.map_err(|error| error.to_string())?;
+        let name = path.strip_prefix(folder).unwrap_or(&path);
+        let name = name.to_str().ok_or_else(|| format!("{}: the name is no UTF-8; rename the file", name.display()))?;
+        names.push(name.to_owned());
+    }
+    Ok(names)
+}
+
+impl Plan {
+    fn traces(&self, text: &Text<'_>, folder: &Path) -> Result<Vec<String>, DescriptionError> {
+        let mut names = Vec::new();
+        for pattern in &self.traces {
+            let found = matches(folder, pattern.get_ref()).map_err(|problem| text.at(pattern, problem))?;
+            if found.is_empty() {
+                let problem = format!(
+                    "no file fits `{}` in {}; `*` stands for any part of a name, `**` for any folders",
+                    pattern.get_ref(),
+                    folder.display()
+                );
+                return Err(text.at(pattern, problem));
+            }
+            names.extend(found);
+        }
+        for pattern in &self.except {
+            let out = matches(folder, pattern.get_ref()).map_err(|problem| text.at(pattern, problem))?;
+            names.retain(|name| !out.contains(name));
+        }
+        names.sort();
+        names.dedup();
+        if names.is_empty() {
+            return Err(text.refused(None, "`traces` name nothing, or `except` leaves nothing of it".to_owned()));
+        }
+        Ok(names)
+    }
+
+    fn schedulers(&self, text: &Text<'_>) -> Result<Vec<String>, DescriptionError> {
+        let mut specs: Vec<String> = Vec::new();
+        for of in &self.schedulers {
+            for spec in of.get_ref().specs().map_err(|problem| text.at(of, problem))? {
+                if library(&spec.name).is_some() {
+                    let problem = "a scheduler in a shared library can end the process and all tasks in it; use it in \
+                                   `iocast compare`";
+                    return Err(text.at(of, problem));
+                }
+                schedulers::build(&spec).map_err(|problem| text.at(of, problem))?;
+                if specs.contains(&spec.to_string()) {
+                    return Err(text.at(of, format!("the scheduler `{spec}` is there twice")));
+                }
+                specs.push(spec.to_string());
+            }
+        }
+        Ok(specs)
+    }
+
+    fn stacks(&self, text: &Text<'_>, folder: &Path) -> Result<Vec<String>, DescriptionError> {
+        let mut stacks = Vec::new();
+        for of in &self.stacks {
+            let stack = of.get_ref();
+            let path = if StackSpec::is_file(stack) { folder.join(stack).display().to_string() } else { stack.clone() };
+            StackSpec::of(&path).map_err(|problem| text.at(of, problem))?;
+            if stacks.contains(stack) {
+                return Err(text.at(of, format!("the stack `{stack}` is there twice")));
+            }
+            stacks.push(stack.clone());
+        }
+        Ok(stacks)
+    }
+
+    /// The drives; one that draws its times is there once for each seed.
+    fn drives(&self, text: &Text<'_>, folder: &Path) -> Result<Vec<String>, DescriptionError> {
+        let mut drives = Vec::new();
+        for of in &self.drives {
+            let spec: Spec = of.get_ref().parse().map_err(|problem| text.at(of, problem))?;
+            let mut local = spec.clone();
+            if is_profile_file(&spec) {
+                local.name = folder.join(&spec.name).display().to_string();
+            }
+            let built = drive_models::build(&local).map_err(|problem| text.at(of, problem))?;
+            let draws = built.settings.iter().any(|(name, _)| name == SEED);
+            let is_given = spec.given.iter().any(|(name, _)| name == SEED);
+            let seeds = if draws && !is_given { &self.seeds[..] } else { &[] };
+            let with = |seed: &u64| {
+                let mut spec = spec.clone();
+                spec.given.push((SEED.to_owned(), seed.to_string()));
+                spec.to_string()
+            };
+            let each = if seeds.is_empty() { vec![spec.to_string()] } else { seeds.iter().map(with).collect() };
+            for drive in each {
+                if drives.contains(&drive) {
+                    return Err(text.at(of, format!("the drive `{drive}` is there twice")));
+                }
+                drives.push(drive);
+            }
+        }
+        Ok(drives)
+    }
+
+    fn pacing(&self, text: &Text<'_>) -> Result<String, DescriptionError> {
+        let Some(of) = &self.pacing else { return Ok("recorded".to_owned()) };
+        of.get_ref().parse::<Pacing>().map_err(|problem| text.at(of, problem))?;
+        Ok(of.get_ref().clone())
+    }
+
+    fn map(&self, text: &Text<'_>) -> Result<String, DescriptionError> {
+        let Some(of) = &self.map else { return Ok(MapArgument::Exact.to_string()) };
+        let known: Vec<String> = MapArgument::value_variants().iter().map(ToString::to_string).collect();
+        if !known.contains(of.get_ref()) {
+            let hint = did_you_mean(of.get_ref(), known.iter().map(String::as_str));
+            return Err(text.at(of, format!("`{}` is none of {}{hint}", of.get_ref(), known.join(", "))));
+        }
+        Ok(of.get_ref().clone())
+    }
+
+    fn windows(&self, text: &Text<'_>) -> Result<Vec<Window>, DescriptionError> {
+        for of in &self.windows {
+            let Window { start, end, .. } = of.get_ref();
+            if end.is_some_and(|end| end <= *start) {
+                return Err(text.at(of, "`end` must be later than `start`"));
+            }
+        }
+        let windows: Vec<Window> = self.windows.iter().map(|of| of.get_ref().clone()).collect();
+        Ok(if windows.is_empty() { vec![Window::default()] } else { windows })
+    }
+
+    fn quantities(&self, text: &Text<'_>) -> Result<Option<String>, DescriptionError> {
+        let Some(wanted) = &self.quantities else { return Ok(None) };
+        let known = || FIGURES.iter().map(|figure| figure.name.as_str());
+        for of in wanted {
+            if !known().any(|name| name == of.get_ref()) {
+                let hint = did_you_mean(of.get_ref(), known());
+                let problem = format!("no result has a quantity `{}`{hint}; docs/scale.md lists them", of.get_ref());
+                return Err(text.at(of, problem));
+            }
+        }
+        let names: Vec<&str> = wanted.iter().map(|of| of.get_ref().as_str()).collect();
+        Ok(Some(names.join(",")))
+    }
+}
+
+/// The tunable of drives that draw their times.
+const SEED: &str = "seed";
