@@ -8,10 +8,6 @@ use super::capture::LabFolders;
 use super::reading::parse_percent;
 use super::{FreePacing, OnlyReport, Reading};
 use crate::output_format::OutputFormat;
-<<<<<<< HEAD
-=======
-use crate::validate::ReplayedBy;
->>>>>>> main
 use crate::validate::split::PARTS;
 
 /// Differing decisions that are shown without `--misses`.
