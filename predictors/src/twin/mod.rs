@@ -2,23 +2,23 @@
 //!
 //! It infers each VM and the device from isolated traces, in which each VM ran alone on the device:
 //!
-//! 1. *Workload* (`workload/`): the dependency of each request, when the journal blocks processes, and the VM's own
-//!    queue.
+//! 1. *Workload* (`workload`): the VM's own queue, its journals, and the throttling of its background writes.
 //! 2. *Device* (`device/`): `evidence` selects the traces that describe it, `policy/` and `durable_first` infer its
 //!    dispatch order. It is a `disk/` (one request at a time), an `array/` (members by address) or `concurrent`
 //!    (response times by requests in flight). `controller_cache/` answers in front of the last two.
 //! 3. *Calibration* (`calibration`): simulates each VM alone on each fitted device and selects the fit that is closest
 //!    to the traces.
-//! 4. *Simulation* (`simulation/`): simulates all VMs together in a closed loop, in several excerpts of their traces.
+//! 4. *Simulation* (`simulation/`): simulates all VMs together in a closed replay ([`replay::sources::Closed`]), in
+//!    several excerpts of their traces.
 //! 5. *Intervals* (`intervals`): states how far each figure may be off.
 //!
 //! ```text
 //!              isolated traces, one for each VM
 //!                 |                     |
 //!                 v                     v
-//!   workload/                      device/
-//!     dependencies/                  evidence
-//!     journal_waits                  policy/, durable_first
+//!   workload                       device/
+//!                 |                  evidence
+//!                 |                  policy/, durable_first
 //!                 |                  disk/ | array/ | concurrent
 //!                 |                  controller_cache/
 //!                 |                     |
