@@ -49,19 +49,6 @@ fn on_the_recorded_device_a_replay_does_what_was_captured() {
 }
 
 #[test]
-fn the_twin_replays_what_was_captured_on_the_recorded_device_too() {
-    let folder = tempfile::tempdir().unwrap();
-    let labs = [sample("lab-virtio"), same_lab(folder.path())];
-    let result = json(&["validate", "cross", &labs[0], &labs[1], "--by", "twin"]);
-    assert_eq!((result["by"].as_str(), result["cases"].as_array().unwrap().len()), (Some("twin"), 24));
-    // The errors reached today are 1.0 and 1.4 %.
-    let rate = summary(&result, "requests_per_s");
-    assert!(rate[0] < 0.015 && rate[1] < 0.02, "{rate:?}");
-    // It is another replay.
-    assert_ne!(result["cases"], json(&["validate", "cross", &labs[0], &labs[1]])["cases"]);
-}
-
-#[test]
 fn the_output_says_what_was_chosen_when_errors_had_been_seen() {
     let text = stdout(&["validate", "cross", "--synthetic", "--vms", "1"]);
     let text = text.replace('\n', " ");
