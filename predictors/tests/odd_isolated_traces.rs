@@ -249,7 +249,13 @@ fn odd_isolated_traces_give_finite_figures_or_an_error() {
     // Half of proptest's number takes six seconds. The same groups each time; PROPTEST_CASES makes more of them.
     let cases = config.cases / 2;
     let mut runner = TestRunner::new_with_rng(config, TestRng::deterministic_rng(RngAlgorithm::ChaCha));
-    let group = (prop::collection::vec(odd_vm(), 2..=3), 2..=3usize);
+    // VMs that are traced for much longer than others are refused. Half of the groups have arrivals of one kind.
+    let alike = |(mut vms, forecast, alike): (Vec<OddVm>, usize, bool)| {
+        let (gap, requests) = (vms[0].gap, vms[0].requests);
+        vms.iter_mut().filter(|_| alike).for_each(|vm| (vm.gap, vm.requests) = (gap, requests));
+        (vms, forecast)
+    };
+    let group = (prop::collection::vec(odd_vm(), 2..=3), 2..=3usize, any::<bool>()).prop_map(alike);
     let groups: Vec<_> = (0..cases).map(|_| group.new_tree(&mut runner).unwrap().current()).collect();
     let made = groups.par_iter().map(|(vms, forecast)| {
         let made = catch_unwind(AssertUnwindSafe(|| forecasts(vms, *forecast)));
