@@ -31,8 +31,16 @@ const FIGURES: [Figure; 9] = [
         values: |forecast| forecast.write_response_ns.clone(),
         stated: |intervals| &intervals.write_response_ns,
     },
-    Figure { name: "read_p99", values: |forecast| p99(&forecast.read_percentiles_ns), stated: |_| &[] },
-    Figure { name: "write_p99", values: |forecast| p99(&forecast.write_percentiles_ns), stated: |_| &[] },
+    Figure {
+        name: "read_p99",
+        values: |forecast| p99(&forecast.read_percentiles_ns),
+        stated: |intervals| &intervals.read_p99_ns,
+    },
+    Figure {
+        name: "write_p99",
+        values: |forecast| p99(&forecast.write_percentiles_ns),
+        stated: |intervals| &intervals.write_p99_ns,
+    },
     Figure {
         name: "read_iops",
         values: |forecast| forecast.read_iops.clone(),
@@ -203,6 +211,8 @@ pub fn mean(forecasts: &[Forecast]) -> Forecast {
             write_response_ns: intervals(|intervals| &intervals.write_response_ns),
             read_iops: intervals(|intervals| &intervals.read_iops),
             write_iops: intervals(|intervals| &intervals.write_iops),
+            read_p99_ns: intervals(|intervals| &intervals.read_p99_ns),
+            write_p99_ns: intervals(|intervals| &intervals.write_p99_ns),
         }),
         total_read_iops: one(|forecast| forecast.total_read_iops),
         total_write_iops: one(|forecast| forecast.total_write_iops),

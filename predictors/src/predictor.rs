@@ -187,6 +187,15 @@ pub struct Spread {
     pub iops: f64,
     /// That of the mean response time.
     pub response: f64,
+    /// That of the 99th percentile of the response time, if the method states it.
+    pub p99: Option<f64>,
+}
+
+impl Spread {
+    /// The deviations that are stated.
+    pub fn deviations(&self) -> impl Iterator<Item = f64> + use<> {
+        [Some(self.iops), Some(self.response), self.p99].into_iter().flatten()
+    }
 }
 
 /// Standard deviations on either side that hold nine tenths of a normal distribution, the probability
@@ -229,6 +238,10 @@ impl OperationForecast {
 
     fn response_interval(&self) -> Option<[f64; 2]> {
         Self::interval(self.response_ns, self.spread.map(|spread| spread.response))
+    }
+
+    fn p99_interval(&self) -> Option<[f64; 2]> {
+        Self::interval(self.percentile("p99"), self.spread.and_then(|spread| spread.p99))
     }
 }
 
@@ -321,20 +334,23 @@ impl Consolidation {
     fn intervals(&self) -> Option<Intervals> {
         let each = |of: fn(&VmForecast) -> Option<[f64; 2]>| self.vms.iter().map(of).collect();
         let says = |vm: &VmForecast| vm.reads.spread.is_some() || vm.writes.spread.is_some();
+        let named = |each: Vec<Option<[f64; 2]>>| if each.iter().any(Option::is_some) { each } else { Vec::new() };
         self.vms.iter().any(says).then(|| Intervals {
             read_response_ns: each(|vm| vm.reads.response_interval()),
             write_response_ns: each(|vm| vm.writes.response_interval()),
             read_iops: each(|vm| vm.reads.iops_interval()),
             write_iops: each(|vm| vm.writes.iops_interval()),
+            read_p99_ns: named(each(|vm| vm.reads.p99_interval())),
+            write_p99_ns: named(each(|vm| vm.writes.p99_interval())),
         })
     }
 
     /// Checks that every figure is finite and not negative.
     pub(crate) fn check(&self) -> Result<(), PredictError> {
         let of_operation = |operation: OperationForecast| {
-            let spread = operation.spread.map(|spread| [spread.iops, spread.response]);
+            let spread = operation.spread.into_iter().flat_map(|spread| spread.deviations());
             let figures = [operation.iops, operation.response_ns].into_iter().chain(operation.percentiles_ns);
-            figures.flatten().chain(spread.into_iter().flatten())
+            figures.flatten().chain(spread)
         };
         let of_vm = |vm: &VmForecast| [vm.reads, vm.writes].into_iter().flat_map(of_operation);
         let figures = self.vms.iter().flat_map(of_vm).chain(self.mix_read);

@@ -142,6 +142,7 @@ impl Residual {
             let spread = |figure: usize| Spread {
                 response: learned[figure].error_deviation,
                 iops: learned[figure + 1].error_deviation,
+                p99: None,
             };
             VmForecast {
                 reads: scaled(twin.reads, factors[0], factors[1], spread(0)),

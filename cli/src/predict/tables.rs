@@ -83,7 +83,7 @@ fn answer(pair: &PairPrediction, recommended: Option<&str>, profiles: &[Isolatio
             };
             row(format!("{kind}s/s"), three_digits, |figures| figures.iops, together.iops_interval);
             row(format!("{kind}, mean"), span, |figures| figures.response_ns, together.response_interval);
-            row(format!("{kind}, p99"), span, |figures| figures.p99_ns, None);
+            row(format!("{kind}, p99"), span, |figures| figures.p99_ns, together.p99_interval);
         }
         of_vm.first_mut().into_iter().for_each(|row| row[0].clone_from(vm));
         rows.extend(of_vm);
@@ -109,28 +109,33 @@ pub(super) struct Figures {
     pub p99_ns: Option<f64>,
     pub iops_interval: Option<[f64; 2]>,
     pub response_interval: Option<[f64; 2]>,
+    pub p99_interval: Option<[f64; 2]>,
 }
 
 impl Figures {
     pub fn reads(forecast: &Forecast, vm: usize, alone: &IsolationProfile) -> Figures {
         let stated = forecast.intervals_90.as_ref();
+        let p99_ns = p99(&forecast.read_percentiles_ns, &forecast.read_requests, vm, &alone.reads);
         Figures {
             iops: at(&forecast.read_iops, vm),
             response_ns: at(&forecast.read_response_ns, vm),
-            p99_ns: p99(&forecast.read_percentiles_ns, &forecast.read_requests, vm, &alone.reads),
+            p99_ns,
             iops_interval: stated.and_then(|stated| at(&stated.read_iops, vm)),
             response_interval: stated.and_then(|stated| at(&stated.read_response_ns, vm)),
+            p99_interval: p99_ns.and(stated.and_then(|stated| at(&stated.read_p99_ns, vm))),
         }
     }
 
     pub fn writes(forecast: &Forecast, vm: usize, alone: &IsolationProfile) -> Figures {
         let stated = forecast.intervals_90.as_ref();
+        let p99_ns = p99(&forecast.write_percentiles_ns, &forecast.write_requests, vm, &alone.writes);
         Figures {
             iops: at(&forecast.write_iops, vm),
             response_ns: at(&forecast.write_response_ns, vm),
-            p99_ns: p99(&forecast.write_percentiles_ns, &forecast.write_requests, vm, &alone.writes),
+            p99_ns,
             iops_interval: stated.and_then(|stated| at(&stated.write_iops, vm)),
             response_interval: stated.and_then(|stated| at(&stated.write_response_ns, vm)),
+            p99_interval: p99_ns.and(stated.and_then(|stated| at(&stated.write_p99_ns, vm))),
         }
     }
 }

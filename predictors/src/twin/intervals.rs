@@ -38,11 +38,17 @@ pub(crate) fn spread(
                 .map(|deviation| deviation * deviation);
         Some(squares.iter().sum::<f64>().sqrt())
     };
-    Some(Spread { iops: of_figure(|forecast| forecast.iops)?, response: of_figure(|forecast| forecast.response_ns)? })
+    Some(Spread {
+        iops: of_figure(|forecast| forecast.iops)?,
+        response: of_figure(|forecast| forecast.response_ns)?,
+        p99: of_figure(|forecast| forecast.percentile("p99")),
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use traces::results::prediction::FORECAST_PERCENTILES;
+
     use super::*;
 
     fn forecast(iops: f64, response_ns: f64) -> OperationForecast {
@@ -54,11 +60,18 @@ mod tests {
         let of = |together: f64, simulated: f64, measured: f64| {
             spread(&forecast(100.0, together), &forecast(100.0, simulated), &forecast(100.0, measured), false).unwrap()
         };
-        assert_eq!(of(5.0, 5.0, 5.0), Spread { iops: SPREAD_UNCHANGED, response: SPREAD_UNCHANGED });
+        let unchanged = Spread { iops: SPREAD_UNCHANGED, response: SPREAD_UNCHANGED, p99: None };
+        assert_eq!(of(5.0, 5.0, 5.0), unchanged);
         assert!(of(10.0, 5.0, 5.0).response > 1.5 * SPREAD_UNCHANGED);
         assert_eq!(of(10.0, 5.0, 5.0), of(2.5, 5.0, 5.0));
         assert!(of(5.0, 5.0, 10.0).response > 2.0 * SPREAD_UNCHANGED);
         assert!(spread(&forecast(1.0, 0.0), &forecast(1.0, 1.0), &forecast(1.0, 1.0), false).is_none());
+        let p99 = |ns: f64| {
+            let percentiles_ns = FORECAST_PERCENTILES.map(|(_, name)| (name == "p99").then_some(ns));
+            OperationForecast { percentiles_ns, ..forecast(1.0, 1.0) }
+        };
+        let changed = spread(&p99(20.0), &p99(5.0), &p99(5.0), false).unwrap();
+        assert!(changed.p99.unwrap() > 2.0 * SPREAD_UNCHANGED && changed.response == SPREAD_UNCHANGED);
         let certain = forecast(1.0, 1.0);
         assert!(spread(&certain, &certain, &certain, true).unwrap().iops > 3.0 * SPREAD_UNCHANGED);
     }

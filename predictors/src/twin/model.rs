@@ -230,8 +230,7 @@ mod tests {
         let number = |figure: Option<f64>| assert!(figure.is_none_or(|figure| figure.is_finite() && figure >= 0.0));
         let of = |forecast: &OperationForecast| {
             [forecast.iops, forecast.response_ns].into_iter().chain(forecast.percentiles_ns).for_each(number);
-            let spread = forecast.spread.map(|spread| [spread.iops, spread.response]);
-            spread.into_iter().flatten().map(Some).for_each(number);
+            forecast.spread.into_iter().flat_map(|spread| spread.deviations()).map(Some).for_each(number);
         };
         let span = Nanos::from_s(4);
         let campaign = Campaign { vms: 3, span, warm_up: Nanos::from_s(1), ..Campaign::default() };

@@ -74,6 +74,12 @@ pub struct Intervals {
     pub read_iops: Vec<Option<[f64; 2]>>,
     /// Writes per second.
     pub write_iops: Vec<Option<[f64; 2]>>,
+    /// 99th percentile of the response time of reads; empty if the method states none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub read_p99_ns: Vec<Option<[f64; 2]>>,
+    /// Of writes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub write_p99_ns: Vec<Option<[f64; 2]>>,
 }
 
 /// In which order a device takes what waits for it: `fcfs`, `read-priority`, `read-priority-drain`, `weighted`, or
