@@ -8,6 +8,8 @@ mod local;
 mod plan;
 mod ranges;
 mod rows;
+#[allow(dead_code, reason = "used by the subcommand that comes next")]
+mod sensitivity;
 mod spark;
 mod task;
 pub mod worker;
