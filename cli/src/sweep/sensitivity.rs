@@ -21,7 +21,7 @@
 use std::collections::BTreeMap;
 
 use schedulers::Registry;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use traces::spec::{Settings, Spec, SpecError, Tunable, Unit};
 
 use super::ranges::{base, written};
@@ -34,7 +34,7 @@ const ROUNDS_MAX: usize = 1_000;
 const PRECISION: f64 = 1e-12;
 
 /// Which values of a figure are better.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Better {
     Smaller,
@@ -53,7 +53,7 @@ pub struct Observation<'a> {
 }
 
 /// What every tunable matters.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Sensitivity {
     /// Contexts with at least two candidates.
     pub contexts: u64,
@@ -68,7 +68,7 @@ pub struct Sensitivity {
 }
 
 /// What a tunable matters.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Matter {
     pub tunable: String,
     /// Its values or groups of them, from the least.
@@ -84,7 +84,7 @@ pub struct Matter {
 }
 
 /// What candidates with a value of a tunable do.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Marginal {
     /// The value, or the least and the greatest of a group: `1..4`.
     pub value: String,
@@ -107,11 +107,12 @@ pub enum SensitivityError {
 }
 
 /// A value of a tunable: its place in the order of values, and the value as one writes it.
-type Level = (Vec<u64>, String);
+pub type Level = (Vec<u64>, String);
 /// The values of all tunables of a scheduler, in its order.
 type Candidate = Vec<Level>;
 
-fn level(tunable: &Tunable, value: &str) -> Level {
+/// A value that the tunable accepts: `1000ms` and `1s` are the same.
+pub fn level(tunable: &Tunable, value: &str) -> Level {
     let at = |words: &[&str]| words.iter().position(|word| *word == value).unwrap_or(words.len()) as u64;
     match tunable.unit {
         Unit::Switch => (vec![at(&["off", "on"])], value.to_owned()),
@@ -272,7 +273,7 @@ fn mean(values: impl Iterator<Item = f64> + Clone) -> f64 {
 /// The effects of candidates by value, from the least. Values of numbers are grouped if one of them is in a single
 /// candidate: its mean would be that candidate's, and say nothing of the value.
 fn grouped(mut levels: Vec<(&Level, f64)>, may_group: bool) -> Vec<(String, Vec<f64>)> {
-    levels.sort_by(|(one, _), (other, _)| one.cmp(other));
+    levels.sort_by_key(|(level, _)| *level);
     let mut values: Vec<(String, Vec<f64>)> = Vec::new();
     for ((_, text), effect) in &levels {
         match values.last_mut() {
