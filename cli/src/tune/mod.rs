@@ -44,7 +44,7 @@ pub fn run(arguments: &Tune) -> Result<()> {
     let folder = std::env::current_dir().context("the folder in which the command runs")?;
     let split = Split::new(arguments, &folder)?;
     let windows = consecutive_windows(&split.held_out);
-    let (replays, requests) = costs(candidates.len(), &split, arguments.seed, &windows);
+    let (replays, requests) = costs(candidates.len(), space.searched.len(), &split, arguments.seed, &windows);
     note!(
         "iocast: {} tunables, {} candidates, {} rounds and the held-out traces: at most {replays} replays of {requests} \
          requests in all",
@@ -54,10 +54,13 @@ pub fn run(arguments: &Tune) -> Result<()> {
     );
     remove_unfinished_outputs()?;
     let mut runner = Runner::new(arguments, &question, folder_text(&folder)?);
-    let found = runner.search(&candidates, &split)?;
-    let proof = match found.best.changed {
+    let found = runner.search(&space, &candidates, &split)?;
+    let proof = match found.last.first() {
         0 => None,
-        _ => Some(runner.run("held-out", &[candidates[0].clone(), found.best.clone()], &split.held_out, windows)?),
+        best => {
+            let both = [candidates[0].clone(), found.last.candidates[best].clone()];
+            Some(runner.run("held-out", &both, &split.held_out, windows)?)
+        }
     };
     let tuning = conclude(arguments, &question, &space, &split, found, proof.as_ref());
     let path = arguments.out.join("tune.json");
@@ -86,9 +89,8 @@ fn conclude(
     if split.in_time().is_some() {
         notes.push("There is one trace only, so the last third of its time is held out.".to_owned());
     }
-    let is_best = |candidate: &Candidate| candidate.scheduler == found.best.scheduler;
-    let number = found.last.0.iter().position(is_best).unwrap_or_default();
-    let on_tuned = proof.and_then(|_| gain(&found.last.1, number, arguments.seed));
+    let best = found.last.first();
+    let on_tuned = proof.and_then(|_| gain(&found.last.results, best, arguments.seed));
     let comparable = proof.filter(|proof| match proof.check(question) {
         Ok(()) => true,
         Err(error) => {
@@ -107,14 +109,14 @@ fn conclude(
         Some(_) if missing > 0 => Verdict::NotProven,
         Some(_) => verdict(question, on_held_out.as_ref()),
     };
-    let limits = limits(question, &found.last.1, number, comparable);
+    let limits = limits(question, &found.last.results, best, comparable);
     notes.extend(
         limits
             .iter()
             .filter(|limit| proof.is_some() && limit.on_tuned.is_none())
             .map(|limit| format!("No window of the traces has {}, so nothing was held to its limit.", limit.figure)),
     );
-    let sensitivity = match observed(&found.first.0, &found.first.1, question) {
+    let sensitivity = match observed(&found.first.candidates, &found.first.results, question) {
         Ok(sensitivity) => Some(sensitivity),
         Err(error) => {
             notes.push(format!("What each tunable matters cannot be said: {error}."));
@@ -138,7 +140,7 @@ fn conclude(
         tuned_on: split.tuned_on.iter().map(used).collect(),
         held_out: split.held_out.iter().map(used).collect(),
         rounds: found.rounds,
-        best: proof.map(|_| found.best.scheduler.clone()),
+        best: proof.map(|_| found.last.candidates[best].scheduler.clone()),
         on_tuned,
         on_held_out,
         verdict,

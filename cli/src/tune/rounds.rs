@@ -1,4 +1,5 @@
-//! The rounds of a tuning: successive halving (Jamieson and Talwalkar 2016), by thirds. Each round is a sweep.
+//! The rounds of a tuning: successive halving (Jamieson and Talwalkar 2016), by thirds. Changes of the best that gain
+//! nothing are then undone. Each round is a sweep.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -10,7 +11,7 @@ use super::draws::{Draws, Purpose};
 use super::question::Question;
 use super::result::{Ranked, Round};
 use super::score::{Results, Score};
-use super::space::Candidate;
+use super::space::{Candidate, Space};
 use super::split::{Piece, Split, drawn_windows};
 use crate::arguments::{Shard, Tune};
 use crate::needs::uses::TUNE_SPARK;
@@ -51,11 +52,9 @@ pub struct Runner<'a> {
 /// Where the rounds have led.
 pub struct Found {
     pub rounds: Vec<Round>,
-    /// The first of the last round.
-    pub best: Candidate,
-    /// Candidates and results of the first and the last round.
-    pub first: (Vec<Candidate>, Results),
-    pub last: (Vec<Candidate>, Results),
+    /// The first and the last round.
+    pub first: Ranking,
+    pub last: Ranking,
 }
 
 impl<'a> Runner<'a> {
@@ -108,65 +107,113 @@ impl<'a> Runner<'a> {
     ///
     /// # Errors
     /// Those of [`Runner::run`]; a round in which nothing can be compared.
-    pub fn search(&mut self, all: &[Candidate], split: &Split) -> Result<Found> {
-        let mut candidates = all.to_vec();
-        let mut rounds = Vec::new();
-        let mut first = None;
-        let parts = parts(all.len());
-        for (number, parts) in (0_u32..).zip(&parts) {
-            let mut draws = Draws::new(self.arguments.seed, Purpose::Windows(number));
-            let windows = drawn_windows(&split.tuned_on, *parts, &mut draws);
-            let name = format!("round-{number}");
-            let results = self.run(&name, &candidates, &split.tuned_on, windows)?;
-            results.check(self.question)?;
-            let ranking = ranking(&candidates, &results, self.question);
-            rounds.push(round(name, *parts, &candidates, &results, &ranking));
-            if *parts == 1 {
-                let best = candidates[ranking[0].0].clone();
-                let last = (candidates, results);
-                let first = first.unwrap_or_else(|| (last.0.clone(), last.1.clone()));
-                return Ok(Found { rounds, best, first, last });
-            }
-            // In their old order, which decides between equals; the scheduler as given stays the first.
-            let mut stay: Vec<usize> = ranking[..kept(candidates.len())].iter().map(|(at, _)| *at).collect();
-            stay.push(0);
-            stay.sort_unstable();
-            stay.dedup();
-            let next = stay.into_iter().map(|at| candidates[at].clone()).collect();
-            let before = std::mem::replace(&mut candidates, next);
-            first.get_or_insert((before, results));
+    pub fn search(&mut self, space: &Space, all: &[Candidate], split: &Split) -> Result<Found> {
+        let first = self.round(0, all.to_vec(), split, parts(all.len())[0])?;
+        let mut rounds = vec![first.told()];
+        let mut last = first.clone();
+        for (number, parts) in (1_u32..).zip(&parts(all.len())[1..]) {
+            last = self.round(number, last.best(kept(last.candidates.len())), split, *parts)?;
+            rounds.push(last.told());
         }
-        anyhow::bail!("a tuning has a round of whole traces")
+        for candidates in [Ranking::undone, Ranking::undone_together] {
+            let Some(candidates) = candidates(&last, space) else { break };
+            last = self.round(rounds.len() as u32, candidates, split, 1)?;
+            rounds.push(last.told());
+        }
+        Ok(Found { rounds, first, last })
+    }
+
+    /// Runs a round, and ranks its candidates.
+    fn round(&mut self, number: u32, candidates: Vec<Candidate>, split: &Split, parts: u64) -> Result<Ranking> {
+        let mut draws = Draws::new(self.arguments.seed, Purpose::Windows(number));
+        let windows = drawn_windows(&split.tuned_on, parts, &mut draws);
+        let name = format!("round-{number}");
+        let results = self.run(&name, &candidates, &split.tuned_on, windows)?;
+        results.check(self.question)?;
+        let scores = (0..candidates.len()).map(|number| (number, results.score(number, self.question)));
+        let mut ranking: Vec<(usize, Score)> = scores.collect();
+        // Equals stay in their order.
+        ranking.sort_by(|(one, score), (other, other_score)| {
+            score.compare(candidates[*one].changed(), other_score, candidates[*other].changed(), self.question)
+        });
+        Ok(Ranking { name, parts, candidates, results, ranking })
     }
 }
 
-/// The numbers of the candidates with their scores, the best first.
-fn ranking(candidates: &[Candidate], results: &Results, question: &Question) -> Vec<(usize, Score)> {
-    let mut ranking: Vec<(usize, Score)> =
-        (0..candidates.len()).map(|number| (number, results.score(number, question))).collect();
-    // Equals stay in their order.
-    ranking.sort_by(|(one, score), (other, other_score)| {
-        score.compare(candidates[*one].changed, other_score, candidates[*other].changed, question)
-    });
-    ranking
+/// A round with its candidates in order.
+#[derive(Clone)]
+pub struct Ranking {
+    name: String,
+    parts: u64,
+    /// The first is the scheduler as given.
+    pub candidates: Vec<Candidate>,
+    pub results: Results,
+    /// The numbers of the candidates with their scores, the best first.
+    ranking: Vec<(usize, Score)>,
 }
 
-fn round(name: String, parts: u64, candidates: &[Candidate], results: &Results, ranking: &[(usize, Score)]) -> Round {
-    let [failed_tasks, overloaded_tasks] = results.not_comparable();
-    let ranked = |(number, score): &(usize, Score)| Ranked {
-        scheduler: candidates[*number].scheduler.clone(),
-        ratio: score.goal.exp(),
-        limit_ratios: score.limits.iter().map(|ratio| ratio.map(f64::exp)).collect(),
-        is_within_limits: score.excess <= 0.0,
-        windows_missing: score.missing,
-    };
-    let windows = results.contexts.len() as u64;
-    let candidates = ranking.iter().map(ranked).collect();
-    Round { folder: name, parts, windows, failed_tasks, overloaded_tasks, candidates }
+impl Ranking {
+    /// The number of the best.
+    pub fn first(&self) -> usize {
+        self.ranking.first().map_or(0, |(number, _)| *number)
+    }
+
+    /// The best so many, and the scheduler as given. They stand in their old order, which decides between equals.
+    fn best(&self, count: usize) -> Vec<Candidate> {
+        let mut stay: Vec<usize> = self.ranking[..count].iter().map(|(number, _)| *number).collect();
+        stay.push(0);
+        stay.sort_unstable();
+        stay.dedup();
+        stay.into_iter().map(|number| self.candidates[number].clone()).collect()
+    }
+
+    /// The best with each of its changes undone in turn, if it has several.
+    fn undone(&self, space: &Space) -> Option<Vec<Candidate>> {
+        let best = &self.candidates[self.first()];
+        let several = best.changed() > 1;
+        several.then(|| [vec![self.candidates[0].clone(), best.clone()], space.each_undone(best)].concat())
+    }
+
+    /// After a round of [`Ranking::undone`]: the best of it, and the one without all changes that each gain nothing, if
+    /// there are several of them.
+    fn undone_together(&self, space: &Space) -> Option<Vec<Candidate>> {
+        let whole = self.ranking.iter().position(|(number, _)| *number == 1)?;
+        let before = self.ranking[..whole].iter().map(|(number, _)| *number);
+        let undone: Vec<&Candidate> = before.filter(|number| *number > 1).map(|at| &self.candidates[at]).collect();
+        let several = undone.len() > 1;
+        several.then(|| {
+            let together = space.all_undone(&self.candidates[1], &undone);
+            let mut all = self.best(1);
+            if !all.contains(&together) {
+                all.push(together);
+            }
+            all
+        })
+    }
+
+    /// The round as the result has it.
+    fn told(&self) -> Round {
+        let [failed_tasks, overloaded_tasks] = self.results.not_comparable();
+        let ranked = |(number, score): &(usize, Score)| Ranked {
+            scheduler: self.candidates[*number].scheduler.clone(),
+            ratio: score.goal.exp(),
+            limit_ratios: score.limits.iter().map(|ratio| ratio.map(f64::exp)).collect(),
+            is_within_limits: score.excess <= 0.0,
+            windows_missing: score.missing,
+        };
+        Round {
+            folder: self.name.clone(),
+            parts: self.parts,
+            windows: self.results.contexts.len() as u64,
+            failed_tasks,
+            overloaded_tasks,
+            candidates: self.ranking.iter().map(ranked).collect(),
+        }
+    }
 }
 
 /// What a tuning will cost at most: replays, and requests in them.
-pub fn costs(candidates: usize, split: &Split, seed: u64, held_out: &[WindowOf]) -> (u64, u64) {
+pub fn costs(candidates: usize, tunables: usize, split: &Split, seed: u64, held_out: &[WindowOf]) -> (u64, u64) {
     let requests = |pieces: &[Piece], windows: &[WindowOf]| -> u64 {
         let of = |window: &WindowOf| {
             let piece = window.traces.iter().flatten().next().and_then(|number| pieces.get(*number as usize));
@@ -182,7 +229,11 @@ pub fn costs(candidates: usize, split: &Split, seed: u64, held_out: &[WindowOf])
         all += count as u64 * requests(&split.tuned_on, &windows);
         count = (kept(count) + 1).min(count);
     }
-    (replays + 2 * held_out.len() as u64, all + 2 * requests(&split.held_out, held_out))
+    // The scheduler as given and the best, without each change and without several.
+    let undoing = if tunables > 1 { tunables as u64 + 5 } else { 0 };
+    let whole = drawn_windows(&split.tuned_on, 1, &mut Draws::new(seed, Purpose::Windows(0)));
+    replays += undoing * whole.len() as u64 + 2 * held_out.len() as u64;
+    (replays, all + undoing * requests(&split.tuned_on, &whole) + 2 * requests(&split.held_out, held_out))
 }
 
 /// A path as a result names it.

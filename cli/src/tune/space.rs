@@ -33,8 +33,15 @@ pub struct Searched {
 pub struct Candidate {
     /// As `--schedulers` takes it; tunables at the value of the scheduler as given are not named.
     pub scheduler: String,
-    /// Tunables with another value.
-    pub changed: usize,
+    /// The number of the value of each searched tunable; none where it is that of the scheduler as given.
+    values: Vec<Option<usize>>,
+}
+
+impl Candidate {
+    /// How many tunables have another value than in the scheduler as given.
+    pub fn changed(&self) -> usize {
+        self.values.iter().flatten().count()
+    }
 }
 
 /// What is searched.
@@ -116,19 +123,34 @@ impl Space {
         level(tunable, given.map_or(tunable.default, |(_, value)| value))
     }
 
-    /// The candidate with one value of each searched tunable, by their numbers.
-    fn candidate(&self, numbers: &[usize]) -> Candidate {
+    /// The candidate with one value of each searched tunable, by their numbers; none for that of the scheduler as given.
+    fn candidate(&self, mut values: Vec<Option<usize>>) -> Candidate {
         let mut spec = self.given.clone();
-        let mut changed = 0;
-        for (searched, number) in self.searched.iter().zip(numbers) {
-            let value = &searched.values[*number];
-            if *value != self.value_given(searched.tunable) {
+        for (searched, number) in self.searched.iter().zip(&mut values) {
+            let is_other = |number: &usize| searched.values[*number] != self.value_given(searched.tunable);
+            *number = number.filter(is_other);
+            if let Some(number) = number {
                 spec.given.retain(|(name, _)| name != searched.tunable.name);
-                spec.given.push((searched.tunable.name.to_owned(), value.1.clone()));
-                changed += 1;
+                spec.given.push((searched.tunable.name.to_owned(), searched.values[*number].1.clone()));
             }
         }
-        Candidate { scheduler: spec.to_string(), changed }
+        Candidate { scheduler: spec.to_string(), values }
+    }
+
+    /// The candidate with each of its changed tunables, in turn, as it was given.
+    pub fn each_undone(&self, of: &Candidate) -> Vec<Candidate> {
+        let changed = (0..of.values.len()).filter(|at| of.values[*at].is_some());
+        changed.map(|at| self.undone(of, |other| other == at)).collect()
+    }
+
+    /// The candidate without the changes that these candidates undo.
+    pub fn all_undone(&self, of: &Candidate, undone: &[&Candidate]) -> Candidate {
+        self.undone(of, |at| undone.iter().any(|candidate| candidate.values[at].is_none()))
+    }
+
+    fn undone(&self, of: &Candidate, is_undone: impl Fn(usize) -> bool) -> Candidate {
+        let values = of.values.iter().enumerate();
+        self.candidate(values.map(|(at, value)| value.filter(|_| !is_undone(at))).collect())
     }
 
     /// The scheduler as given, then others: all combinations of the values, or if those are more than `most`, so many
@@ -138,10 +160,10 @@ impl Space {
     /// # Errors
     /// No candidate but the scheduler as given.
     pub fn candidates(&self, most: usize, seed: u64) -> Result<Vec<Candidate>> {
-        let mut all = vec![Candidate { scheduler: self.given.to_string(), changed: 0 }];
+        let mut all = vec![self.candidate(vec![None; self.searched.len()])];
         let mut known: BTreeSet<String> = all.iter().map(|one| one.scheduler.clone()).collect();
         let mut add = |numbers: &[usize], all: &mut Vec<Candidate>| {
-            let candidate = self.candidate(numbers);
+            let candidate = self.candidate(numbers.iter().copied().map(Some).collect());
             if all.len() < most && known.insert(candidate.scheduler.clone()) {
                 all.push(candidate);
             }
@@ -289,6 +311,16 @@ mod tests {
         assert!(values(&space("--scheduler sfq").unwrap()).iter().any(|line| line == "cost: sectors requests"));
     }
 
+    /// One of these candidates, less all changes but two.
+    fn two_changes(drawn: &[Candidate]) -> Candidate {
+        let space = space("--scheduler mq-deadline").unwrap();
+        let mut candidate = drawn[1].clone();
+        while candidate.changed() > 2 {
+            candidate = space.each_undone(&candidate).remove(0);
+        }
+        candidate
+    }
+
     #[test]
     fn candidates_are_all_combinations_or_drawn_ones_and_none_is_there_twice() {
         let two = space("--scheduler mq-deadline --tunables fifo_batch=1..4,front_merges").unwrap();
@@ -308,7 +340,7 @@ mod tests {
         let many = space("--scheduler mq-deadline").unwrap();
         let drawn = many.candidates(27, 5).unwrap();
         assert_eq!(drawn.len(), 27);
-        assert_eq!((drawn[0].scheduler.as_str(), drawn[0].changed), ("mq-deadline", 0));
+        assert_eq!((drawn[0].scheduler.as_str(), drawn[0].changed()), ("mq-deadline", 0));
         let different: BTreeSet<&str> = drawn.iter().map(|one| one.scheduler.as_str()).collect();
         assert_eq!(different.len(), 27);
         // 26 draws of five values: each in five or six, where none is there twice.
@@ -317,7 +349,11 @@ mod tests {
         assert_eq!(many.candidates(27, 5).unwrap(), drawn);
         assert_ne!(many.candidates(27, 6).unwrap(), drawn);
         let named = drawn.iter().map(|one| one.scheduler.matches('=').count());
-        assert!(named.eq(drawn.iter().map(|one| one.changed)));
+        assert!(named.eq(drawn.iter().map(Candidate::changed)));
+        let [one, other] = &many.each_undone(&two_changes(&drawn))[..] else { panic!("two changes") };
+        assert!(one.changed() == 1 && other.changed() == 1 && one != other);
+        assert_eq!(many.all_undone(&two_changes(&drawn), &[one, other]), drawn[0]);
+        assert_eq!(&many.all_undone(&two_changes(&drawn), &[one]), one);
         let bfq = space("--scheduler bfq --tunables slice_idle=1ms/2ms").unwrap().candidates(9, 1).unwrap();
         assert_eq!(bfq[0].scheduler, "bfq:rotational=on", "as Linux sets it in front of a disk");
         assert_eq!(bfq[1].scheduler, "bfq:rotational=on,slice_idle=1ms");
