@@ -124,7 +124,7 @@ fn best_tunables_are_those_of_the_whole_grid_and_limits_change_them() {
     assert!(found.ln() < 0.95 * least.ln(), "{best}: {found}, where the grid has {least}");
     assert!(free["verdict"] == "not_proven", "two windows prove nothing: {}", free["on_held_out"]);
     let on_held_out = free["on_held_out"]["ratio"].as_f64().unwrap();
-    assert!((on_held_out / found - 1.0).abs() < 0.1, "{on_held_out} {found}");
+    assert!((on_held_out.ln() / found.ln() - 1.0).abs() < 0.2, "{on_held_out} {found}");
     let rounds = free["rounds"].as_array().unwrap();
     assert_eq!(rounds.iter().map(|round| round["parts"].as_u64().unwrap()).take(2).collect::<Vec<_>>(), [3, 1]);
     assert_eq!(rounds.iter().map(|round| round["candidates"].as_array().unwrap().len()).max(), Some(25));
@@ -255,17 +255,19 @@ fn threads_and_kills_change_no_byte() {
 #[test]
 fn what_cannot_be_compared_is_said() {
     let scratch = traces(&FOUR[..2], 1_200);
-    let fails = |more: &[&str], says: &str| {
-        let output = iocast().current_dir(scratch.folder.path()).args(words("out", more)).output().unwrap();
+    let fails = |pacing: &'static str, more: &[&str], says: &str| {
+        let more = [&["--tunables", "fifo_batch=1/4"][..], more].concat();
+        let mut words = words("out", &more);
+        words[5] = pacing;
+        let output = iocast().current_dir(scratch.folder.path()).args(words).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert!(output.status.code() == Some(1) && error.contains(says), "{more:?}: {error}");
         fs::remove_dir_all(scratch.path("out")).unwrap();
     };
-    let few = ["--tunables", "fifo_batch=1/4"];
     // A disk does not serve a request per ms, a percentile needs requests, and a drive needs addresses.
-    fails(&[&few[..], &["--pacing", "recorded"]].concat()[..], "use --pacing closed");
-    fails(&[&few[..], &["--for", "p99_99_read"]].concat()[..], "no window has requests enough for p99_99_read");
-    fails(&[&few[..], &["--drive", "cheetah-9lp"]].concat()[..], "the defaults fail in it: ");
+    fails("recorded", &[], "use --pacing closed");
+    fails("asap=32", &["--for", "p99_99_read"], "no window has requests enough for p99_99_read");
+    fails("asap=32", &["--drive", "cheetah-9lp"], "the defaults fail in it: ");
     // Writes have no figure here, so a limit on them cannot be judged.
     scratch.trace("reads.csv", (0..1_200).map(|at| (at * 1_000, "read", at * 7_919 % 50_000 * 8, 8, 900)));
     let mut reads =
