@@ -130,16 +130,16 @@ fn best_tunables_are_those_of_the_whole_grid_and_limits_change_them() {
     assert_eq!(rounds.iter().map(|round| round["candidates"].as_array().unwrap().len()).max(), Some(25));
 
     // Reads gain at the cost of writes.
-    let bound = words("bound", &["--for", "mean_read", "--tunables", GRID, "--limit", "mean_write=+2%"]);
+    let bound = words("bound", &["--for", "mean_read", "--tunables", GRID, "--limit", "mean_write=+20%"]);
     let said = tune(&scratch, 2, &bound);
     let bound = stored(&scratch, "bound");
     assert_ne!(bound["best"], free["best"]);
     let limit = &bound["limits"][0];
-    assert!(limit["on_tuned"].as_f64().unwrap() <= 1.02, "{limit}");
+    assert!(limit["on_tuned"].as_f64().unwrap() <= 1.2, "{limit}");
     assert!(bound["on_tuned"]["ratio"].as_f64().unwrap() > found);
-    let holds = limit["on_held_out"].as_f64().unwrap() <= 1.02;
+    let holds = limit["on_held_out"].as_f64().unwrap() <= 1.2;
     assert_eq!(limit["holds"], holds);
-    assert!(said.contains("mean_write") && said.contains("+2.0 %"), "{said}");
+    assert!(said.contains("mean_write") && said.contains("+20.0 %"), "{said}");
     let broken = |of: &Value| of["is_within_limits"] == false;
     assert!(bound["rounds"][0]["candidates"].as_array().unwrap().iter().any(broken));
 }

@@ -31,7 +31,7 @@ use crate::interrupts::remove_unfinished_outputs;
 use crate::sweep::sensitivity::{Observation, Sensitivity, SensitivityError, sensitivity};
 
 /// With fewer windows, a gain in all of them is too likely by chance (2^-4 of four) for a proof.
-const WINDOWS_THAT_PROVE: usize = 5;
+const WINDOWS_THAT_PROVE: u64 = 5;
 /// With fewer windows, an interval is called rough.
 pub const WINDOWS_FOR_INTERVAL: u64 = 20;
 
@@ -179,7 +179,7 @@ fn verdict(question: &Question, gain: Option<&Gain>) -> Verdict {
     let Some(Gain { windows, interval90: Some(interval), .. }) = gain else { return Verdict::NotProven };
     let costs = interval.map(|ratio| question.cost(ratio.ln()));
     match () {
-        () if *windows < WINDOWS_THAT_PROVE as u64 => Verdict::NotProven,
+        () if *windows < WINDOWS_THAT_PROVE => Verdict::NotProven,
         () if costs.iter().all(|cost| *cost < 0.0) => Verdict::Proven,
         () if costs.iter().all(|cost| *cost > 0.0) => Verdict::Worse,
         () => Verdict::NotProven,

@@ -1,7 +1,7 @@
 //! A tuning, as sentences and tables.
 
-use super::WINDOWS_FOR_INTERVAL;
 use super::result::{Gain, Round, Tuning, Used, Verdict};
+use super::{WINDOWS_FOR_INTERVAL, WINDOWS_THAT_PROVE};
 use crate::document::{Block, Document};
 use crate::output::Table;
 use crate::sweep::sensitivity::Sensitivity;
@@ -81,10 +81,13 @@ fn answer(tuning: &Tuning) -> String {
     };
     let proven = match tuning.verdict {
         Verdict::NothingBetter | Verdict::Proven => "",
-        Verdict::NotProven => " The gain is not proven: the interval includes 0, or there are too few windows.",
+        Verdict::NotProven if held_out.windows < WINDOWS_THAT_PROVE => {
+            " So few windows do not prove the gain; hold out more or longer traces."
+        }
+        Verdict::NotProven => " The gain is not proven: the interval includes 0, or windows are missing.",
         Verdict::Worse => " It is worse there, so it suits only what it was tuned on; keep the defaults.",
     };
-    let rough = if held_out.windows < WINDOWS_FOR_INTERVAL && held_out.interval90.is_some() {
+    let rough = if (WINDOWS_THAT_PROVE..WINDOWS_FOR_INTERVAL).contains(&held_out.windows) {
         " Over so few windows the interval is rough."
     } else {
         ""
