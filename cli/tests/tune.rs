@@ -51,7 +51,11 @@ fn words<'a>(out: &'a str, more: &[&'a str]) -> Vec<&'a str> {
 /// Runs a tuning, and gives what it printed.
 fn tune(scratch: &Scratch, threads: u32, words: &[&str]) -> String {
     let mut command = iocast();
-    command.current_dir(scratch.folder.path()).args(words).env("RAYON_NUM_THREADS", threads.to_string());
+    command
+        .current_dir(scratch.folder.path())
+        .args(words)
+        .env("RAYON_NUM_THREADS", threads.to_string())
+        .env("COLUMNS", "80");
     String::from_utf8(command.assert().success().get_output().stdout.clone()).unwrap()
 }
 
@@ -101,7 +105,7 @@ fn best_tunables_are_those_of_the_whole_grid_and_limits_change_them() {
     let free = stored(&scratch, "free");
     let best = free["best"].as_str().unwrap();
     assert!(said.starts_with(&format!("--scheduler {best}\n")), "{said}");
-    assert!(said.lines().all(|line| line.chars().count() <= 120), "{said}");
+    assert!(said.lines().all(|line| line.chars().count() <= 80), "{said}");
 
     // Every combination, on all of the traces that it was tuned on.
     let tuned_on = names(&free["tuned_on"]);
@@ -183,8 +187,8 @@ fn rounds_never_see_what_is_held_out() {
     let other: Value = serde_json::from_str(&tune(&scratch, 2, &words("other", &other))).unwrap();
     assert_ne!(names(&other["held_out"]), names(&drawn["held_out"]));
 
-    // By name and by pattern; a trace beside those that are named.
-    let named: Vec<&str> = [&some[..], &["--hold-out", "[ab].csv", "--hold-out", "f.csv"]].concat();
+    // By pattern, and by another name of the same file.
+    let named: Vec<&str> = [&some[..], &["--hold-out", "[ab].csv", "--hold-out", "./f.csv"]].concat();
     tune(&scratch, 2, &words("named", &named));
     assert_eq!(seen("named/held-out").into_iter().collect::<Vec<_>>(), ["a.csv", "b.csv", "f.csv"]);
     assert_eq!(seen("named/round-0").into_iter().collect::<Vec<_>>(), ["c.csv", "d.csv", "e.csv"]);
@@ -307,6 +311,13 @@ fn questions_that_make_no_sense_are_refused_with_a_remedy() {
     }
     let (code, error) = failure(&["tune", "none*.csv", "--scheduler", "bfq", "--out", &out]);
     assert!(code == 2 && error.contains("no trace fits `none*.csv`"), "{error}");
+    // Spark is asked for by the same way as for a sweep.
+    let mut spark = iocast();
+    spark.args(["tune", &path, "--scheduler", "mq-deadline", "--tunables", "fifo_batch=1/4", "--out", &out]);
+    let spark =
+        spark.args(["--engine", "spark", "--master", "local[1]"]).env("PATH", "/nowhere").env_remove("SPARK_HOME");
+    let error = String::from_utf8(spark.output().unwrap().stderr).unwrap();
+    assert!(error.contains("tune cannot begin") && error.contains("spark-submit"), "{error}");
     let (code, error) = failure(&["tune", &scratch.str("disk"), "--scheduler", "bfq", "--out", &out]);
     assert!(code == 1 && error.contains("disk"), "{error}");
 }

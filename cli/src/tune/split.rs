@@ -1,6 +1,7 @@
 //! Which traces are tuned on, which prove the result, and the windows of both.
 
-use std::path::Path;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
 use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -46,18 +47,21 @@ impl Split {
     /// # Errors
     /// No trace, one that cannot be read, none left to tune on.
     pub fn new(arguments: &Tune, folder: &Path) -> Result<Split> {
-        let names = found(folder, &arguments.traces)?;
+        let mut traces = found(folder, &arguments.traces)?;
         let by_name = match &arguments.hold_out[..] {
             [] => None,
-            given => Some(held_out(folder, &names, given)?),
+            given => Some(held_out(folder, &traces, given)?),
         };
-        let all: Vec<String> = names.iter().chain(by_name.iter().flatten()).cloned().collect();
-        let mut all = all;
-        all.sort();
-        all.dedup();
+        // Of two names of one file, the first stays.
+        by_name.iter().flatten().for_each(|(file, name)| {
+            traces.entry(file.clone()).or_insert_with(|| name.clone());
+        });
+        let mut traces: Vec<(String, PathBuf)> = traces.into_iter().map(|(file, name)| (name, file)).collect();
+        traces.sort();
+        let (all, files): (Vec<String>, Vec<PathBuf>) = traces.into_iter().unzip();
         let mut pieces = measured(folder, &all)?;
         let is_held_out: Vec<bool> = match by_name {
-            Some(held_out) => all.iter().map(|name| held_out.contains(name)).collect(),
+            Some(held_out) => files.iter().map(|file| held_out.contains_key(file)).collect(),
             None if all.len() == 1 => return Ok(split_in_time(pieces.remove(0))),
             None => {
                 let mut order: Vec<usize> = (0..all.len()).collect();
@@ -83,32 +87,40 @@ impl Split {
     }
 }
 
-/// The names that the patterns fit, sorted.
-fn found(folder: &Path, patterns: &[String]) -> Result<Vec<String>> {
-    let mut names = Vec::new();
+/// Traces by the files that they are, so that one with two names is there once; each with its name.
+type Traces = BTreeMap<PathBuf, String>;
+
+/// The traces that the patterns fit.
+fn found(folder: &Path, patterns: &[String]) -> Result<Traces> {
+    let mut traces = Traces::new();
     for pattern in patterns {
         // A name may hold characters that have a meaning in a pattern.
-        let some = if folder.join(pattern).exists() { Ok(vec![pattern.clone()]) } else { matches(folder, pattern) };
-        let some = some.map_err(|problem| UsageError(format!("{pattern}: {problem}")))?;
-        if some.is_empty() {
+        let names = if folder.join(pattern).exists() { Ok(vec![pattern.clone()]) } else { matches(folder, pattern) };
+        let names = names.map_err(|problem| UsageError(format!("{pattern}: {problem}")))?;
+        if names.is_empty() {
             bail!(UsageError(format!(
                 "no trace fits `{pattern}`; `*` stands for any part of a name, `**` for any folders"
             )));
         }
-        names.extend(some);
+        for name in names {
+            let file = folder.join(&name).canonicalize().with_context(|| name.clone())?;
+            traces.entry(file).or_insert(name);
+        }
     }
-    names.sort();
-    names.dedup();
-    Ok(names)
+    Ok(traces)
 }
 
-/// The names that are held out: traces among `names`, or files beside them.
-fn held_out(folder: &Path, names: &[String], given: &[String]) -> Result<Vec<String>> {
-    let mut held_out = Vec::new();
+/// The traces that are held out: some of those that are named, or others beside them.
+fn held_out(folder: &Path, traces: &Traces, given: &[String]) -> Result<Traces> {
+    let names: Vec<String> = traces.values().cloned().collect();
+    let mut held_out = Traces::new();
     for pattern in given {
-        match fitting(pattern, names) {
-            Ok(numbers) => held_out.extend(numbers.into_iter().map(|number| names[number as usize].clone())),
-            Err(_) => held_out.extend(found(folder, std::slice::from_ref(pattern)).context("--hold-out")?),
+        if let Ok(numbers) = fitting(pattern, &names) {
+            let all: Vec<(&PathBuf, &String)> = traces.iter().collect();
+            let some = numbers.into_iter().map(|number| all[number as usize]);
+            held_out.extend(some.map(|(file, name)| (file.clone(), name.clone())));
+        } else {
+            held_out.extend(found(folder, std::slice::from_ref(pattern)).context("--hold-out")?);
         }
     }
     Ok(held_out)

@@ -159,6 +159,6 @@ fn rounds(rounds: &[Round]) -> Table {
         let counted = counts.iter().map(u64::to_string);
         [vec![round.folder.clone(), part], counted.collect(), vec![best]].concat()
     };
-    let header = ["round", "of each trace", "candidates", "windows", "failed", "overloaded", "best"];
+    let header = ["round", "part", "candidates", "windows", "failed", "overloaded", "best"];
     table("Rounds", &header, rounds.iter().map(row).collect(), 2)
 }
