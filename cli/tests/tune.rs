@@ -133,6 +133,11 @@ fn best_tunables_are_those_of_the_whole_grid_and_limits_change_them() {
     assert_eq!(rounds.iter().map(|round| round["parts"].as_u64().unwrap()).take(2).collect::<Vec<_>>(), [3, 1]);
     assert_eq!(rounds.iter().map(|round| round["candidates"].as_array().unwrap().len()).max(), Some(25));
 
+    // The scheduler as given is in every round.
+    let is_given = |of: &&Value| of["scheduler"] == "mq-deadline";
+    let in_all = rounds.iter().map(|round| round["candidates"].as_array().unwrap().iter().find(is_given));
+    assert!(in_all.clone().count() > 2 && in_all.clone().all(|given| given.is_some_and(|given| given["ratio"] == 1.0)));
+
     // Reads gain at the cost of writes.
     let bound = words("bound", &["--for", "mean_read", "--tunables", GRID, "--limit", "mean_write=+20%"]);
     let said = tune(&scratch, 2, &bound);

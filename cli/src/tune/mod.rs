@@ -45,12 +45,11 @@ pub fn run(arguments: &Tune) -> Result<()> {
     let split = Split::new(arguments, &folder)?;
     let windows = consecutive_windows(&split.held_out);
     let (replays, requests) = costs(candidates.len(), space.searched.len(), &split, arguments.seed, &windows);
+    let names: Vec<&str> = space.searched.iter().map(|searched| searched.tunable.name).collect();
     note!(
-        "iocast: {} tunables, {} candidates, {} rounds and the held-out traces: at most {replays} replays of {requests} \
-         requests in all",
-        space.searched.len(),
+        "iocast: {} candidates with other values of {}; at most {replays} replays of {requests} requests in all",
         candidates.len(),
-        rounds::parts(candidates.len()).len(),
+        names.join(", ")
     );
     remove_unfinished_outputs()?;
     let mut runner = Runner::new(arguments, &question, folder_text(&folder)?);
