@@ -49,8 +49,8 @@ pub struct Tune {
     /// Draws candidates, windows, held-out traces and the interval
     #[arg(long, default_value_t = 1)]
     pub seed: u64,
-    /// When requests arrive, as in `iocast compare`; closed is usually right on a drive that is slower than the recorded
-    /// one
+    /// When requests arrive, as in `iocast compare`; closed is usually right on a drive that is slower than the
+    /// recorded one
     #[arg(long, default_value = "recorded", value_parser = parse_pacing)]
     pub pacing: String,
     /// How the trace's addresses are mapped to the drive, as in `iocast compare`

@@ -14,13 +14,14 @@ use std::io::Write as _;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use traces::origin::without_folders;
 use traces::results::SCHEMA_VERSION;
 use traces::whole_file::WholeFile;
 
 use self::draws::{Draws, Purpose};
 use self::question::Question;
 use self::result::{Gain, Limit, Searched, Settings, Tuning, Used, Verdict};
-use self::rounds::{Found, Runner, costs, folder_text, shown};
+use self::rounds::{Found, Runner, costs, folder_text};
 use self::score::{Results, interval, mean};
 use self::space::{Candidate, Space};
 use self::split::{Piece, Split, consecutive_windows};
@@ -163,7 +164,11 @@ fn searched(space: &Space) -> Vec<Searched> {
 }
 
 fn used(piece: &Piece) -> Used {
-    Used { trace: shown(&piece.name), start_ns: piece.from.as_ns(), end_ns: piece.to.map(traces::Nanos::as_ns) }
+    Used {
+        trace: without_folders(&piece.name).to_owned(),
+        start_ns: piece.from.as_ns(),
+        end_ns: piece.to.map(traces::Nanos::as_ns),
+    }
 }
 
 /// What a candidate gains over the scheduler as given.

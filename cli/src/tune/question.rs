@@ -83,8 +83,8 @@ impl Limit {
     fn of(text: &str) -> Result<Limit> {
         let form = || {
             UsageError(format!(
-                "--limit {text}: it is FIGURE=CHANGE in percent of the defaults, as throughput=-2% (at most 2 % less) or \
-                 p99_write=+10% (at most 10 % more)"
+                "--limit {text}: it is FIGURE=CHANGE in percent of the defaults, as throughput=-2% (at most 2 % less) \
+                 or p99_write=+10% (at most 10 % more)"
             ))
         };
         let (name, change) = text.split_once('=').ok_or_else(form)?;
@@ -97,8 +97,8 @@ impl Limit {
         if !(0.0..f64::INFINITY).contains(&worse) {
             let (sign, more) = if figure.better == Better::Larger { ("-", "less") } else { ("+", "more") };
             bail!(UsageError(format!(
-                "--limit {text}: a limit says how much worse a figure may get, and {name} is worse if it is {more}; write \
-                 {name}={sign}{}%, or 0% if it may not get worse at all",
+                "--limit {text}: a limit says how much worse a figure may get, and {name} is worse if it is {more}; \
+                 write {name}={sign}{}%, or 0% if it may not get worse at all",
                 if percent.is_finite() { percent.abs() } else { 2.0 }
             )));
         }

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Result, ensure};
-use traces::origin::without_folders;
 
 use super::draws::{Draws, Purpose};
 use super::question::Question;
@@ -62,8 +61,8 @@ impl<'a> Runner<'a> {
         Runner { arguments, question, folder, digests: BTreeMap::new() }
     }
 
-    /// Runs `candidates` in windows of `pieces`, in a folder of its own below that of the tuning. What is there already is
-    /// not run again.
+    /// Runs `candidates` in windows of `pieces`, in a folder of its own below that of the tuning. What is there already
+    /// is not run again.
     ///
     /// # Errors
     /// Those of a sweep; a trace that has changed since another round.
@@ -234,11 +233,6 @@ pub fn costs(candidates: usize, tunables: usize, split: &Split, seed: u64, held_
     let whole = drawn_windows(&split.tuned_on, 1, &mut Draws::new(seed, Purpose::Windows(0)));
     replays += undoing * whole.len() as u64 + 2 * held_out.len() as u64;
     (replays, all + undoing * requests(&split.tuned_on, &whole) + 2 * requests(&split.held_out, held_out))
-}
-
-/// A path as a result names it.
-pub fn shown(name: &str) -> String {
-    without_folders(name).to_owned()
 }
 
 /// A folder that paths can be relative to.

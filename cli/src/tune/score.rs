@@ -125,16 +125,16 @@ impl Results {
         let name = &question.goal.name;
         ensure!(
             !defaults().any(|outcome| *outcome == Outcome::Overloaded),
-            "no window can be compared: requests come faster than the drive serves them; use --pacing closed, or a faster \
-             drive"
+            "no window can be compared: requests come faster than the drive serves them; use --pacing closed, or a \
+             faster drive"
         );
         bail!(
-            "no window has requests enough for {name}; use longer traces, fewer --candidates (their windows are longer), or \
-             a mean"
+            "no window has requests enough for {name}; use longer traces, fewer --candidates (their windows are \
+             longer), or a mean"
         );
     }
 
-    /// The goal's logarithmic ratios of a candidate to the defaults, of each context that has both.
+    /// The logarithm of a figure's ratio to the defaults, of each context in which both have it; 0 is the goal.
     pub fn ratios(&self, candidate: usize, figure: usize) -> Vec<f64> {
         let of = |context: &Vec<Outcome>| {
             let (defaults, own) = (context[0].figure(figure)?, context[candidate].figure(figure)?);

@@ -123,7 +123,8 @@ impl Space {
         level(tunable, given.map_or(tunable.default, |(_, value)| value))
     }
 
-    /// The candidate with one value of each searched tunable, by their numbers; none for that of the scheduler as given.
+    /// The candidate with one value of each searched tunable, by their numbers; none for that of the scheduler as
+    /// given.
     fn candidate(&self, mut values: Vec<Option<usize>>) -> Candidate {
         let mut spec = self.given.clone();
         for (searched, number) in self.searched.iter().zip(&mut values) {
@@ -237,8 +238,8 @@ fn numbers(unit: Unit, all: BTreeSet<u64>) -> Vec<Level> {
     all.into_iter().map(|number| (vec![number], written(unit, number))).collect()
 }
 
-/// The values that `FROM..TO` or `VALUE/VALUE` stands for. Numbers of a range grow by a power of 2, the least with which
-/// they are few enough.
+/// The values that `FROM..TO` or `VALUE/VALUE` stands for. Numbers of a range grow by a power of 2, the least with
+/// which they are few enough.
 fn listed(tunable: &Tunable, text: &str) -> Result<Vec<Level>, String> {
     let Some((from, to)) = text.split_once("..") else {
         let values: BTreeSet<Level> = text.split('/').map(|value| level(tunable, value)).collect();

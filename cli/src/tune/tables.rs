@@ -74,8 +74,8 @@ fn answer(tuning: &Tuning) -> String {
     };
     let Some(held_out) = &tuning.on_held_out else {
         return format!(
-            "{goal}: {} on the traces that it was tuned on. Nothing could be compared on held-out traces, so this is not \
-             proven.",
+            "{goal}: {} on the traces that it was tuned on. Nothing could be compared on held-out traces, so this is \
+             not proven.",
             gained(on_tuned)
         );
     };
@@ -132,7 +132,12 @@ fn limits(tuning: &Tuning) -> Table {
         [vec![limit.figure.clone(), holds.to_owned()], figures.to_vec()].concat()
     };
     let rows = tuning.limits.iter().map(row).collect();
-    table("Limits, against the defaults", &["figure", "holds held out", "limit", "tuned", "held out"], rows, 2)
+    table(
+        "Limits, as changes from the scheduler as given",
+        &["figure", "holds held out", "limit", "tuned", "held out"],
+        rows,
+        2,
+    )
 }
 
 /// What each tunable matters, the one that explains most first.
@@ -144,8 +149,8 @@ fn matters(tuning: &Tuning, sensitivity: &Sensitivity) -> Table {
         vec![of.tunable.clone(), of.best.clone(), percent(of.range), percent(of.share), percent(of.share_by_chance)]
     });
     let title = format!(
-        "What each tunable matters for {} in the first round, on its own: between its best and its worst value; share of \
-         the variance over candidates, and what a tunable without effect explains by chance",
+        "What each tunable matters for {} in the first round, on its own: between its best and its worst value; share \
+         of the variance over candidates, and what a tunable without effect explains by chance",
         tuning.settings.goal
     );
     table(&title, &["tunable", "best", "range", "share", "by chance"], rows.collect(), 2)
