@@ -173,21 +173,25 @@ impl Ranking {
         several.then(|| [vec![self.candidates[0].clone(), best.clone()], space.each_undone(best)].concat())
     }
 
-    /// After a round of [`Ranking::undone`]: the best of it, and the one without all changes that each gain nothing, if
-    /// there are several of them.
+    /// After a round of [`Ranking::undone`], if several changes gain nothing each: the best without those that do nothing
+    /// at all, and without one more, two more, … of those that do harm, the most harmful first. Some harm only beside
+    /// others.
     fn undone_together(&self, space: &Space) -> Option<Vec<Candidate>> {
         let whole = self.ranking.iter().position(|(number, _)| *number == 1)?;
-        let before = self.ranking[..whole].iter().map(|(number, _)| *number);
-        let undone: Vec<&Candidate> = before.filter(|number| *number > 1).map(|at| &self.candidates[at]).collect();
-        let several = undone.len() > 1;
-        several.then(|| {
-            let together = space.all_undone(&self.candidates[1], &undone);
-            let mut all = self.best(1);
+        let before = self.ranking[..whole].iter().filter(|(number, _)| *number > 1);
+        let (idle, harmful): (Vec<_>, Vec<_>) = before.partition(|(_, score)| *score == self.ranking[whole].1);
+        if idle.len() + harmful.len() < 2 {
+            return None;
+        }
+        let mut all = self.best(1);
+        for count in 0..=harmful.len() {
+            let undone = idle.iter().chain(&harmful[..count]).map(|(number, _)| &self.candidates[*number]);
+            let together = space.all_undone(&self.candidates[1], &undone.collect::<Vec<&Candidate>>());
             if !all.contains(&together) {
                 all.push(together);
             }
-            all
-        })
+        }
+        Some(all)
     }
 
     /// The round as the result has it.
@@ -228,8 +232,8 @@ pub fn costs(candidates: usize, tunables: usize, split: &Split, seed: u64, held_
         all += count as u64 * requests(&split.tuned_on, &windows);
         count = (kept(count) + 1).min(count);
     }
-    // The scheduler as given and the best, without each change and without several.
-    let undoing = if tunables > 1 { tunables as u64 + 5 } else { 0 };
+    // Two rounds of the scheduler as given and the best, without each change and without several.
+    let undoing = if tunables > 1 { 2 * tunables as u64 + 5 } else { 0 };
     let whole = drawn_windows(&split.tuned_on, 1, &mut Draws::new(seed, Purpose::Windows(0)));
     replays += undoing * whole.len() as u64 + 2 * held_out.len() as u64;
     (replays, all + undoing * requests(&split.tuned_on, &whole) + 2 * requests(&split.held_out, held_out))
