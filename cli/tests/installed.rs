@@ -203,6 +203,9 @@ fn forecasts_and_traces(installed: &mut Installed) {
         "traces = ['*.parquet']\nschedulers = ['fifo']\ndrives = ['cheetah-15k4']\nwindows = [{ end = '5s' }]\n",
     );
     installed.runs("sweep", &["sweep.toml", "--out", "sweep"], &["sweep/results.parquet"]);
+    let search =
+        ["--scheduler", "mq-deadline", "--tunables", "fifo_batch=1/4", "--for", "mean_read", "--pacing", "closed"];
+    installed.runs("tune", &[&["mail.parquet", "--out", "tune"][..], &search].concat(), &["tune/tune.json"]);
     // Without tasks on standard input, its results are a stream of none.
     let answered = installed.command("worker", &[]).output().unwrap();
     assert!(answered.status.success() && !answered.stdout.is_empty(), "{}", errors(&answered));

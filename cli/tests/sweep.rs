@@ -295,6 +295,10 @@ fn bad_plans_are_refused_with_line_and_remedy() {
             "at line 4: `end` must be later",
         ),
         (
+            "traces = ['*.parquet']\nschedulers = ['fifo']\ndrives = ['cheetah-15k4']\nwindows = [{ traces = 'oltp*' }]",
+            "at line 4: no trace fits `oltp*`",
+        ),
+        (
             "traces = ['*.parquet']\nschedulers = ['fifo']\ndrives = ['cheetah-15k4']\nsheds = 1",
             "at line 4: unknown field `sheds`",
         ),
@@ -416,6 +420,34 @@ most = 2
     assert!(pairs.iter().flatten().all(|name| !name.contains("slow") && !name.contains("web")), "{pairs:?}");
     // The SSD has a seed, the Cheetah none.
     assert_eq!(drives, ["cheetah-15k4", "sata-ssd:seed=3", "sata-ssd:seed=5"]);
+}
+
+#[test]
+fn window_with_a_pattern_is_that_of_its_traces() {
+    let plan = Plan::new(
+        "traces = ['*.parquet']
+schedulers = ['fifo', 'none']
+drives = ['cheetah-15k4']
+windows = [{ limit = 10 }, { traces = 'w*.parquet', start = '1s', limit = 20 }, { traces = 'mail.parquet', limit = 30 }]
+[pairs]
+",
+    );
+    plan.sweep("out", 2, &[]);
+    let table = plan.table("out");
+    let mut windows: Vec<String> = Vec::new();
+    for row in 0..table.num_rows() {
+        let names = ["trace", "beside"].map(|column| text(&table, column, row).unwrap_or_default());
+        windows.push(format!("{} {} {}", names[0], names[1], whole(&table, "limit", row)));
+        assert_eq!(whole(&table, "start_ns", row) == 0, whole(&table, "limit", row) != 20);
+        assert_eq!(whole(&table, "task", row), row as i64);
+    }
+    windows.dedup();
+    let one = |names: &str, limit: u32| format!("{names} {limit}");
+    // A pair has the windows of both.
+    let (mail, pair, web) = ("mail.parquet ", "mail.parquet web.parquet", "web.parquet ");
+    let wanted =
+        [one(mail, 10), one(mail, 30), one(pair, 10), one(pair, 20), one(pair, 30), one(web, 10), one(web, 20)];
+    assert_eq!(windows, wanted);
 }
 
 /// The tasks of a folder as an Arrow stream.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::page;
 use crate::arguments::{MISSES, TOP};
 use crate::document::Document;
-use crate::{capture, place, predict, reproduce, serve, stat, validate};
+use crate::{capture, place, predict, reproduce, serve, stat, tune, validate};
 
 /// Results of one kind.
 pub struct Kind {
@@ -42,6 +42,7 @@ pub const KINDS: &[Kind] = &[
         page: |value| Ok(reproduce::render::document(&serde_json::from_value(value)?)?.page()),
     },
     Kind { name: "serve", keys: &["lateness"], page: |value| document(value, serve::tables::document) },
+    Kind { name: "tune", keys: &["searched", "verdict"], page: |value| document(value, tune::tables::document) },
     Kind {
         name: "validate closed",
         keys: &["all", "streams"],
