@@ -14,7 +14,7 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array as _, RecordBatch};
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
-use program::{failure, iocast};
+use program::{failure, iocast, sample};
 use scratch::Scratch;
 use serde_json::Value;
 
@@ -151,6 +151,22 @@ fn best_tunables_are_those_of_the_whole_grid_and_limits_change_them() {
     assert!(said.contains("mean_write") && said.contains("+20.0 %"), "{said}");
     let broken = |of: &Value| of["is_within_limits"] == false;
     assert!(bound["rounds"][0]["candidates"].as_array().unwrap().iter().any(broken));
+}
+
+#[test]
+fn limit_that_breaks_on_held_out_traces_ends_with_a_code_of_its_own() {
+    let scratch = Scratch::new();
+    let samples = ["web", "file", "oltp", "mail"].map(|name| sample(&format!("{name}.parquet")));
+    let mut command = iocast();
+    command.arg("tune").args(&samples).args(["--hold-out", &sample("mail.parquet"), "--limit", "mean_write=+5%"]);
+    command.args(["--scheduler", "mq-deadline", "--pacing", "closed", "--out"]).arg(scratch.path("tuned"));
+    let output = command.assert().code(3);
+    let said = String::from_utf8(output.get_output().stderr.clone()).unwrap();
+    assert!(said.contains("breaks the limit of mean_write on held-out traces"), "{said}");
+    // The writes of the mail server are not like those of the others.
+    let limit = &stored(&scratch, "tuned")["limits"][0];
+    assert_eq!(limit["holds"], false);
+    assert!(limit["on_tuned"].as_f64().unwrap() <= 1.05 && limit["on_held_out"].as_f64().unwrap() > 1.05, "{limit}");
 }
 
 #[test]

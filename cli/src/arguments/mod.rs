@@ -218,6 +218,7 @@ pub enum Command {
     ///
     /// Each round is a sweep in a folder below --out. A run that was killed goes on where it was when the command is
     /// repeated. The result is the same bytes for any number of threads, and on Spark. docs/scale.md says more.
+    /// Exit code 3: limits are broken on the held-out traces.
     Tune(Tune),
     /// Serve a modelled drive over NBD, vhost-user or ublk: data at full speed, replies at the model's times
     ///

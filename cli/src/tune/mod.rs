@@ -27,7 +27,7 @@ use self::space::{Candidate, Space};
 use self::split::{Piece, Split, consecutive_windows};
 use crate::arguments::Tune;
 use crate::document::print_result;
-use crate::error::UsageError;
+use crate::error::{LimitsBroken, UsageError};
 use crate::interrupts::remove_unfinished_outputs;
 use crate::sweep::sensitivity::{Observation, Sensitivity, SensitivityError, sensitivity};
 
@@ -66,7 +66,14 @@ pub fn run(arguments: &Tune) -> Result<()> {
     let path = arguments.out.join("tune.json");
     write(&path, &tuning)?;
     let files = [path.display().to_string()];
-    print_result(&tuning, &tables::document(&tuning).blocks, arguments.output_format, &files)
+    print_result(&tuning, &tables::document(&tuning).blocks, arguments.output_format, &files)?;
+    let broken: Vec<&str> =
+        tuning.limits.iter().filter(|limit| limit.holds == Some(false)).map(|limit| limit.figure.as_str()).collect();
+    if broken.is_empty() {
+        return Ok(());
+    }
+    let what = broken.join(", ");
+    Err(LimitsBroken(format!("the best breaks the limit of {what} on held-out traces; do not use it as it is")).into())
 }
 
 fn write(path: &Path, tuning: &Tuning) -> Result<()> {
