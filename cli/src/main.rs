@@ -53,6 +53,7 @@ mod shell;
 mod stat;
 mod storage;
 mod sweep;
+mod tune;
 mod units;
 mod validate;
 mod vms;
@@ -84,6 +85,7 @@ fn main() -> ExitCode {
         Command::Serve(arguments) => serve::run(&arguments),
         Command::Stat(arguments) => stat::run(&arguments),
         Command::Sweep(arguments) => sweep::run(&arguments),
+        Command::Tune(arguments) => tune::run(&arguments),
         Command::Validate(arguments) => validate::run(&arguments),
         Command::Worker => sweep::worker::run(),
     })

@@ -36,6 +36,23 @@ const EXAMPLES: &[Examples] = &[
         ],
     ),
     (
+        &["tune"],
+        [
+            (
+                "Shorter p99 of reads, if requests/s fall by at most 2 %",
+                "iocast tune day*.parquet --scheduler mq-deadline --for p99_read --limit throughput=-2% --pacing closed --out tune",
+            ),
+            (
+                "Two tunables in ranges of your own, another one fixed, proven on the traces of Friday",
+                "iocast tune day*.parquet --scheduler mq-deadline:front_merges=off --tunables fifo_batch=1..64,read_expire=50ms..2s --hold-out friday.parquet --out tune",
+            ),
+            (
+                "On an SSD, more candidates, on a cluster of Apache Spark",
+                "iocast tune day*.parquet --scheduler kyber --drive sata-ssd --candidates 81 --out tune --engine spark --master yarn",
+            ),
+        ],
+    ),
+    (
         &["worker"],
         [
             ("Tasks in an Arrow stream", "iocast worker < tasks.arrows > results.arrows"),

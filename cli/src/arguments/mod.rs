@@ -27,6 +27,7 @@ mod stack;
 mod stage;
 mod stat;
 mod sweep;
+mod tune;
 mod validate;
 mod workloads;
 
@@ -61,7 +62,8 @@ pub use shell::{Completions, Man};
 pub use stack::Stack;
 pub use stage::{Stage, Switch};
 pub use stat::{Stat, TOP};
-pub use sweep::{Shard, Sweep, SweepEngine};
+pub use sweep::{Shard, Sweep, SweepEngine, TaskEngine};
+pub use tune::Tune;
 pub use validate::{
     MISSES, Validate, ValidateClosed, ValidateConsolidation, ValidateCross, ValidateDecisions, ValidateDrive,
     ValidateGuest, ValidateScheduler, ValidateWhat,
@@ -205,6 +207,18 @@ pub enum Command {
     /// fails by its input gets a row with an error, and the sweep goes on. A sweep that was killed goes on where it was.
     /// The results are the same bytes for any number of threads and shards, and on Spark.
     Sweep(Sweep),
+    /// Find the tunables of a scheduler that suit traces best, on a modelled drive, and prove them on other traces
+    ///
+    /// Say what should get better (--for p99_read) and what may get worse for it, and how much (--limit throughput=-2%):
+    /// both count from the scheduler with its defaults. iocast draws candidates, which differ in their tunables. It
+    /// replays all of them on short windows of the traces, the best third of them on windows three times as long, and so
+    /// on, and the last on whole traces. The best is then replayed beside the defaults on traces that no candidate has
+    /// seen. The result has the tunables to set, what they gain there with an interval, whether the limits hold, and what
+    /// each tunable matters.
+    ///
+    /// Each round is a sweep in a folder below --out. A run that was killed goes on where it was when the command is
+    /// repeated. The result is the same bytes for any number of threads, and on Spark. docs/scale.md says more.
+    Tune(Tune),
     /// Serve a modelled drive over NBD, vhost-user or ublk: data at full speed, replies at the model's times
     ///
     /// iocast serves until it is stopped (SIGINT, SIGTERM); it then completes its log and prints how late replies were.

@@ -35,6 +35,20 @@ fn parse_shard(text: &str) -> Result<Shard, String> {
     if (1..=shard.of).contains(&shard.number) { Ok(shard) } else { Err(expected()) }
 }
 
+/// What runs tasks, and where.
+#[derive(Debug, Args)]
+pub struct TaskEngine {
+    /// What runs the tasks: all cores of this machine, or Apache Spark
+    #[arg(long, value_enum, default_value_t = SweepEngine::Local)]
+    pub engine: SweepEngine,
+    /// Spark's master: spark://HOST:7077, yarn, k8s://URL, `local[N]`
+    #[arg(long, value_name = "URL", required_if_eq("engine", "spark"))]
+    pub master: Option<String>,
+    /// Property of Spark, as spark-submit takes it (spark.executor.memory=2g); repeatable
+    #[arg(long = "spark-conf", value_name = "KEY=VALUE", requires = "master")]
+    pub spark_conf: Vec<String>,
+}
+
 #[derive(Debug, Args)]
 pub struct Sweep {
     /// Plan: patterns of traces, schedulers with ranges of tunables, drives, and what else is varied (docs/scale.md)
@@ -43,18 +57,11 @@ pub struct Sweep {
     /// Folder for tasks and results. What is there already is not run again
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
-    /// What runs the tasks: all cores of this machine, or Apache Spark
-    #[arg(long, value_enum, default_value_t = SweepEngine::Local)]
-    pub engine: SweepEngine,
+    #[command(flatten)]
+    pub engine: TaskEngine,
     /// Run one of n shares of the tasks (3/16), for Slurm arrays and indexed jobs of Kubernetes
     #[arg(long, value_parser = parse_shard, value_name = "i/n")]
     pub shard: Option<Shard>,
-    /// Spark's master: spark://HOST:7077, yarn, k8s://URL, `local[N]`
-    #[arg(long, value_name = "URL", required_if_eq("engine", "spark"))]
-    pub master: Option<String>,
-    /// Property of Spark, as spark-submit takes it (spark.executor.memory=2g); repeatable
-    #[arg(long = "spark-conf", value_name = "KEY=VALUE", requires = "master")]
-    pub spark_conf: Vec<String>,
     /// Form of the printed summary
     #[arg(long, value_enum, default_value_t = OutputFormat::Table)]
     pub output_format: OutputFormat,

@@ -56,10 +56,10 @@ pub const NEEDS: &[Need] = &[
             "Debian has no package of it; install pyspark in a virtual environment of Python and put its folder bin on \
              the PATH, or set SPARK_HOME to a folder of Apache Spark",
         ),
-        needed: &[SWEEP_SPARK],
+        needed: &[SWEEP_SPARK, TUNE_SPARK],
         useful: &[],
     },
-    program("java", "default-jre-headless", &[SWEEP_SPARK], &[]),
+    program("java", "default-jre-headless", &[SWEEP_SPARK, TUNE_SPARK], &[]),
     program("nbd-client", "nbd-client", &[], &[SERVE_CLIENTS]),
     program("nbdinfo", "libnbd-bin", &[], &[SERVE_CLIENTS]),
     program("fio", "fio", &[REPLAY_FIO], &[CONVERT_REPLAYED]),

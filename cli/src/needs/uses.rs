@@ -63,5 +63,6 @@ pub const SERVE_UBLK: Use = Use::when("serve", "with --listen ublk");
 pub const SERVE_REALTIME: Use = Use::when("serve", "with --urgency realtime");
 pub const STAT_LIVE: Use = Use::when("stat", "with --live");
 pub const SWEEP_SPARK: Use = Use::when("sweep", "with --engine spark");
+pub const TUNE_SPARK: Use = Use::when("tune", "with --engine spark");
 pub const VALIDATE_GUEST: Use = Use::when("validate guest", "with a plan");
 pub const VALIDATE_GUEST_IMAGE: Use = Use::when("validate guest", "if the guests' image is not built yet");

@@ -23,7 +23,8 @@ type Load = (u32, Option<u32>);
 /// The tasks of a plan. They stand by trace, so that neighbours read the same file.
 pub struct Expansion {
     plan: Checked,
-    loads: Vec<Load>,
+    /// Each with the number of a window.
+    loads: Vec<(Load, u32)>,
     /// What was left out of the pairs, for people.
     pub pruned: Vec<String>,
 }
@@ -45,8 +46,10 @@ impl Expansion {
             loads.extend(drawn(&busy, pairs, &mut pruned));
         }
         loads.sort_unstable();
+        let loads = with_windows(&plan, &loads);
         let expansion = Expansion { plan, loads, pruned };
-        let nothing = "the plan has no task: there are no two traces to pair; set `alone = true`, or name more traces";
+        let nothing = "the plan has no task: there are no two traces to pair, or no window is theirs; set `alone = true`, or name \
+                       more traces";
         ensure!(expansion.len() > 0, UsageError(nothing.to_owned()));
         Ok(expansion)
     }
@@ -57,8 +60,7 @@ impl Expansion {
 
     /// The number of tasks.
     pub fn len(&self) -> u64 {
-        let of_load = self.plan.windows.len() as u64 * self.plan.drives.len() as u64 * self.schedulings();
-        self.loads.len() as u64 * of_load
+        self.loads.len() as u64 * self.plan.drives.len() as u64 * self.schedulings()
     }
 
     /// A task by its number.
@@ -75,8 +77,8 @@ impl Expansion {
         };
         let scheduling = next(self.schedulings());
         let drive = next(plan.drives.len() as u64);
-        let window = &plan.windows[next(plan.windows.len() as u64)];
-        let (trace, beside) = self.loads[rest as usize];
+        let ((trace, beside), window) = self.loads[rest as usize];
+        let window = &plan.windows[window as usize];
         let name = |trace: u32| plan.traces[trace as usize].clone();
         let scheduler = plan.schedulers.get(scheduling).cloned();
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -104,6 +106,26 @@ impl Expansion {
     pub fn tasks(&self) -> impl Iterator<Item = Task> + '_ {
         (0..self.len()).map(|number| self.task(number))
     }
+}
+
+/// Each of `loads` with each of its windows. A pair has those of both of its traces.
+fn with_windows(plan: &Checked, loads: &[Load]) -> Vec<(Load, u32)> {
+    let mut of_trace: Vec<Vec<u32>> = vec![Vec::new(); plan.traces.len()];
+    for (number, window) in (0_u32..).zip(&plan.windows) {
+        match &window.traces {
+            Some(traces) => traces.iter().for_each(|trace| of_trace[*trace as usize].push(number)),
+            None => of_trace.iter_mut().for_each(|of| of.push(number)),
+        }
+    }
+    let of_load = |load: &Load| {
+        let both = [Some(load.0), load.1].into_iter().flatten();
+        let mut windows: Vec<u32> = both.flat_map(|trace| of_trace[trace as usize].iter().copied()).collect();
+        windows.sort_unstable();
+        windows.dedup();
+        let load = *load;
+        windows.into_iter().map(move |window| (load, window))
+    };
+    loads.iter().flat_map(of_load).collect()
 }
 
 /// The traces that are paired. One that cannot be read is not; its task alone says why.

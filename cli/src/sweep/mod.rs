@@ -2,14 +2,15 @@
 //! a plan that come over a pipe.
 
 mod columns;
-mod expansion;
-mod folder;
+pub mod expansion;
+pub mod folder;
 mod local;
-mod plan;
-mod ranges;
-mod rows;
+pub mod plan;
+pub mod ranges;
+pub mod rows;
+pub mod sensitivity;
 mod spark;
-mod task;
+pub mod task;
 pub mod worker;
 
 use anyhow::{Result, ensure};
@@ -18,9 +19,10 @@ use traces::results::SCHEMA_VERSION;
 
 use self::expansion::Expansion;
 use self::folder::{Folder, Joined};
-use crate::arguments::{Shard, Sweep, SweepEngine};
+use crate::arguments::{Shard, Sweep, SweepEngine, TaskEngine};
 use crate::error::UsageError;
 use crate::interrupts::remove_unfinished_outputs;
+use crate::needs::uses::{SWEEP_SPARK, Use};
 use crate::output;
 use crate::output_format::OutputFormat;
 
@@ -46,25 +48,49 @@ pub fn run(arguments: &Sweep) -> Result<()> {
     }
     let folder = Folder::open(&arguments.out, &expansion)?;
     remove_unfinished_outputs()?;
-    let joined = match arguments.engine {
+    ensure!(
+        arguments.shard.is_none() || arguments.engine.engine == SweepEngine::Local,
+        UsageError("Spark spreads the tasks itself; leave out --shard, or --engine spark".to_owned())
+    );
+    let shard = arguments.shard.unwrap_or(Shard::ALL);
+    match run_tasks(&expansion, &folder, &arguments.engine, shard, SWEEP_SPARK)? {
+        Ran::All(joined) => say(arguments, &folder, joined),
+        Ran::Shard { parts, missing } => waiting(arguments, &expansion, parts, missing),
+    }
+}
+
+/// What is there after tasks have run.
+pub enum Ran {
+    /// All results, in one table.
+    All(Joined),
+    /// Of so many parts of the results, this many are missing: other shards run them.
+    Shard { parts: u64, missing: u64 },
+}
+
+/// Runs the tasks of the shard that have no result in the folder yet, and joins the results if all are there. Spark runs
+/// all tasks; `asked_by` says for which subcommand.
+///
+/// # Errors
+/// The file system's, Spark's; results that do not belong together.
+pub fn run_tasks(
+    expansion: &Expansion,
+    folder: &Folder,
+    engine: &TaskEngine,
+    shard: Shard,
+    asked_by: Use,
+) -> Result<Ran> {
+    let files = match engine.engine {
         SweepEngine::Local => {
-            local::run(&expansion, &folder, arguments.shard.unwrap_or(Shard::ALL))?;
-            let (parts, missing) = local::standing(&expansion, &folder);
+            local::run(expansion, folder, shard)?;
+            let (parts, missing) = local::standing(expansion, folder);
             if missing > 0 {
-                return waiting(arguments, &expansion, parts, missing);
+                return Ok(Ran::Shard { parts, missing });
             }
-            folder.join(local::files(&expansion, &folder), expansion.len())?
+            local::files(expansion, folder)
         }
-        SweepEngine::Spark => {
-            ensure!(
-                arguments.shard.is_none(),
-                UsageError("Spark spreads the tasks itself; leave out --shard, or --engine spark".to_owned())
-            );
-            let files = spark::run(arguments, &folder, expansion.len())?;
-            folder.join(files, expansion.len())?
-        }
+        SweepEngine::Spark => spark::run(engine, folder, expansion.len(), asked_by)?,
     };
-    say(arguments, &folder, joined)
+    Ok(Ran::All(folder.join(files, expansion.len())?))
 }
 
 /// Says that other shards have something to do.

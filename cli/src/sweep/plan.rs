@@ -51,7 +51,7 @@ pub struct Plan {
     quantities: Option<Vec<Spanned<String>>>,
 }
 
-/// A part of each trace.
+/// A part of each trace, or of some.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
@@ -60,6 +60,8 @@ pub struct Window {
     #[serde(default, deserialize_with = "some_time")]
     pub end: Option<Nanos>,
     pub limit: Option<u64>,
+    /// The pattern of the traces that have this window; all if there is none.
+    pub traces: Option<String>,
 }
 
 /// Which two traces share a drive.
@@ -95,6 +97,16 @@ fn some_time<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<Nanos>
     time(deserializer).map(Some)
 }
 
+/// A window and the traces that have it.
+#[derive(Clone, Debug, Default)]
+pub struct WindowOf {
+    pub start: Nanos,
+    pub end: Option<Nanos>,
+    pub limit: Option<u64>,
+    /// Their numbers; all if there are none.
+    pub traces: Option<Vec<u32>>,
+}
+
 /// What a plan varies, checked. Paths are relative to its folder.
 #[derive(Debug)]
 pub struct Checked {
@@ -108,7 +120,7 @@ pub struct Checked {
     pub pacing: String,
     pub map: String,
     pub depth: Option<u32>,
-    pub windows: Vec<Window>,
+    pub windows: Vec<WindowOf>,
     pub pairs: Option<Pairs>,
     pub quantities: Option<String>,
 }
@@ -159,23 +171,24 @@ pub fn read(path: &Path) -> Result<Checked, DescriptionError> {
     if let Some(depth) = plan.depth.as_ref().filter(|depth| *depth.get_ref() == 0) {
         return Err(text.at(depth, "depth 0 lets no request through; it is at least 1"));
     }
+    let traces = plan.traces(&text, &folder)?;
     Ok(Checked {
-        traces: plan.traces(&text, &folder)?,
         schedulers: plan.schedulers(&text)?,
         stacks: plan.stacks(&text, &folder)?,
         drives: plan.drives(&text, &folder)?,
         pacing: plan.pacing(&text)?,
         map: plan.map(&text)?,
         depth: plan.depth.as_ref().map(|depth| *depth.get_ref()),
-        windows: plan.windows(&text)?,
+        windows: plan.windows(&text, &traces)?,
         quantities: plan.quantities(&text)?,
         pairs: plan.pairs,
         folder: name,
+        traces,
     })
 }
 
 /// The names that a pattern fits, relative to `folder`.
-fn matches(folder: &Path, pattern: &str) -> Result<Vec<String>, String> {
+pub fn matches(folder: &Path, pattern: &str) -> Result<Vec<String>, String> {
     // The folder's own name may hold characters that have a meaning in a pattern.
     let inside = PathBuf::from(glob::Pattern::escape(&folder.display().to_string())).join(pattern);
     let found = glob::glob(&inside.display().to_string()).map_err(|error| format!("no pattern of paths: {error}"))?;
@@ -187,6 +200,16 @@ fn matches(folder: &Path, pattern: &str) -> Result<Vec<String>, String> {
         names.push(name.to_owned());
     }
     Ok(names)
+}
+
+/// The numbers of the traces that a pattern fits, at least one.
+pub fn fitting(pattern: &str, traces: &[String]) -> Result<Vec<u32>, String> {
+    let parsed = glob::Pattern::new(pattern).map_err(|error| format!("no pattern of paths: {error}"))?;
+    let options = glob::MatchOptions { require_literal_separator: true, ..glob::MatchOptions::new() };
+    let numbered = (0_u32..).zip(traces);
+    let fitting: Vec<u32> =
+        numbered.filter(|(_, name)| parsed.matches_with(name, options)).map(|(number, _)| number).collect();
+    if fitting.is_empty() { Err(format!("no trace fits `{pattern}`")) } else { Ok(fitting) }
 }
 
 impl Plan {
@@ -326,15 +349,18 @@ impl Plan {
         Ok(of.get_ref().clone())
     }
 
-    fn windows(&self, text: &Text<'_>) -> Result<Vec<Window>, DescriptionError> {
+    fn windows(&self, text: &Text<'_>, traces: &[String]) -> Result<Vec<WindowOf>, DescriptionError> {
+        let mut windows = Vec::new();
         for of in &self.windows {
-            let Window { start, end, .. } = of.get_ref();
-            if end.is_some_and(|end| end <= *start) {
+            let Window { start, end, limit, traces: pattern } = of.get_ref().clone();
+            if end.is_some_and(|end| end <= start) {
                 return Err(text.at(of, "`end` must be later than `start`"));
             }
+            let fitting = pattern.as_ref().map(|pattern| fitting(pattern, traces)).transpose();
+            let fitting = fitting.map_err(|problem| text.at(of, problem))?;
+            windows.push(WindowOf { start, end, limit, traces: fitting });
         }
-        let windows: Vec<Window> = self.windows.iter().map(|of| of.get_ref().clone()).collect();
-        Ok(if windows.is_empty() { vec![Window::default()] } else { windows })
+        Ok(if windows.is_empty() { vec![WindowOf::default()] } else { windows })
     }
 
     fn quantities(&self, text: &Text<'_>) -> Result<Option<String>, DescriptionError> {

@@ -105,7 +105,7 @@ fn of_range(range: &Table, unit: Unit) -> Result<Vec<String>, String> {
 }
 
 /// A value in the base of its unit.
-fn base(unit: Unit, text: &str) -> Result<u64, String> {
+pub fn base(unit: Unit, text: &str) -> Result<u64, String> {
     match unit {
         Unit::Time => parse_nanos(text).map(Nanos::as_ns).map_err(|error| error.to_string()),
         Unit::Bytes => parse_bytes(text).map_err(|error| error.to_string()),
@@ -116,7 +116,7 @@ fn base(unit: Unit, text: &str) -> Result<u64, String> {
 }
 
 /// A value as one would write it.
-fn written(unit: Unit, value: u64) -> String {
+pub fn written(unit: Unit, value: u64) -> String {
     match unit {
         Unit::Time => Nanos::from_ns(value).to_string(),
         Unit::Decimal => format!("{}.{:03}", value / 1000, value % 1000),

@@ -7,10 +7,10 @@ use anyhow::{Context, Result, bail, ensure};
 
 use super::folder::{Folder, tasks_per_part};
 use super::task::RESULT_COLUMNS;
-use crate::arguments::Sweep;
+use crate::arguments::TaskEngine;
 use crate::error::UsageError;
 use crate::needs;
-use crate::needs::uses::SWEEP_SPARK;
+use crate::needs::uses::Use;
 
 const DRIVER: &str = include_str!("spark_driver.py");
 
@@ -28,10 +28,10 @@ const DEFAULTS: [&str; 3] = [
 ///
 /// # Errors
 /// A missing program, a job that fails.
-pub fn run(arguments: &Sweep, folder: &Folder, tasks: u64) -> Result<Vec<PathBuf>> {
+pub fn run(engine: &TaskEngine, folder: &Folder, tasks: u64, asked_by: Use) -> Result<Vec<PathBuf>> {
     let results = std::path::absolute(folder.spark())?;
     if !results.join(SUCCESS).exists() {
-        submit(arguments, &std::path::absolute(folder.tasks())?, &results, tasks)?;
+        submit(engine, &std::path::absolute(folder.tasks())?, &results, tasks, asked_by)?;
     }
     let name = || results.display().to_string();
     let mut files = Vec::new();
@@ -45,8 +45,8 @@ pub fn run(arguments: &Sweep, folder: &Folder, tasks: u64) -> Result<Vec<PathBuf
     Ok(files)
 }
 
-fn submit(arguments: &Sweep, tasks: &Path, results: &Path, count: u64) -> Result<()> {
-    let Some(master) = &arguments.master else {
+fn submit(engine: &TaskEngine, tasks: &Path, results: &Path, count: u64, asked_by: Use) -> Result<()> {
+    let Some(master) = &engine.master else {
         bail!(UsageError("--engine spark needs --master".to_owned()));
     };
     let work = tempfile::tempdir().context("a folder for Spark's driver")?;
@@ -55,10 +55,10 @@ fn submit(arguments: &Sweep, tasks: &Path, results: &Path, count: u64) -> Result
     // Every node gets this program, under its own name.
     let worker = std::env::current_exe().context("the path of this program")?;
     let name = worker.file_name().context("the name of this program")?.to_owned();
-    let given = arguments.spark_conf.iter().map(String::as_str);
+    let given = engine.spark_conf.iter().map(String::as_str);
     let confs = DEFAULTS.into_iter().chain(given).flat_map(|conf| ["--conf", conf]);
     let schema: Vec<String> = RESULT_COLUMNS.0.iter().map(|(name, kind)| format!("{name} {}", kind.spark())).collect();
-    let status = Command::new(submitter()?)
+    let status = Command::new(submitter(asked_by)?)
         .args(["--master", master])
         .args(confs)
         .arg("--files")
@@ -78,12 +78,12 @@ fn submit(arguments: &Sweep, tasks: &Path, results: &Path, count: u64) -> Result
 }
 
 /// The path of spark-submit, in $SPARK_HOME or on the PATH.
-fn submitter() -> Result<PathBuf> {
+fn submitter(asked_by: Use) -> Result<PathBuf> {
     if let Some(home) = std::env::var_os("SPARK_HOME") {
         let program = Path::new(&home).join("bin/spark-submit");
         ensure!(program.is_file(), "there is no {}; set SPARK_HOME to a folder of Apache Spark", program.display());
         return Ok(program);
     }
-    needs::check(&[SWEEP_SPARK])?;
+    needs::check(&[asked_by])?;
     Ok(PathBuf::from("spark-submit"))
 }

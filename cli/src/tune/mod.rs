@@ -1,0 +1,212 @@
+//! `iocast tune`: the tunables of a scheduler that suit traces best, found by successive halving over windows of the
+//! traces, and proven on traces that were held out.
+
+mod draws;
+mod question;
+pub mod result;
+mod rounds;
+mod score;
+mod space;
+mod split;
+pub mod tables;
+
+use std::io::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, Result};
+use traces::results::SCHEMA_VERSION;
+use traces::whole_file::WholeFile;
+
+use self::draws::{Draws, Purpose};
+use self::question::Question;
+use self::result::{Gain, Limit, Searched, Settings, Tuning, Used, Verdict};
+use self::rounds::{Found, Runner, costs, folder_text, shown};
+use self::score::{Results, interval, mean};
+use self::space::{Candidate, Space};
+use self::split::{Piece, Split, consecutive_windows};
+use crate::arguments::Tune;
+use crate::document::print_result;
+use crate::error::UsageError;
+use crate::interrupts::remove_unfinished_outputs;
+use crate::sweep::sensitivity::{Observation, Sensitivity, SensitivityError, sensitivity};
+
+/// With fewer windows, a gain in all of them is too likely by chance (2^-4 of four) for a proof.
+const WINDOWS_THAT_PROVE: usize = 5;
+/// With fewer windows, an interval is called rough.
+pub const WINDOWS_FOR_INTERVAL: u64 = 20;
+
+pub fn run(arguments: &Tune) -> Result<()> {
+    let question = Question::new(arguments)?;
+    let drive = arguments.drive.parse().map_err(UsageError::from_display)?;
+    let built = drive_models::build(&drive).map_err(UsageError::from_display)?;
+    let space = Space::new(arguments, &built)?;
+    let candidates = space.candidates(arguments.candidates as usize, arguments.seed)?;
+    let folder = std::env::current_dir().context("the folder in which the command runs")?;
+    let split = Split::new(arguments, &folder)?;
+    let windows = consecutive_windows(&split.held_out);
+    let (replays, requests) = costs(candidates.len(), &split, arguments.seed, &windows);
+    note!(
+        "iocast: {} tunables, {} candidates, {} rounds and the held-out traces: at most {replays} replays of {requests} \
+         requests in all",
+        space.searched.len(),
+        candidates.len(),
+        rounds::parts(candidates.len()).len(),
+    );
+    remove_unfinished_outputs()?;
+    let mut runner = Runner::new(arguments, &question, folder_text(&folder)?);
+    let found = runner.search(&candidates, &split)?;
+    let proof = match found.best.changed {
+        0 => None,
+        _ => Some(runner.run("held-out", &[candidates[0].clone(), found.best.clone()], &split.held_out, windows)?),
+    };
+    let tuning = conclude(arguments, &question, &space, &split, found, proof.as_ref());
+    let path = arguments.out.join("tune.json");
+    write(&path, &tuning)?;
+    let files = [path.display().to_string()];
+    print_result(&tuning, &tables::document(&tuning).blocks, arguments.output_format, &files)
+}
+
+fn write(path: &Path, tuning: &Tuning) -> Result<()> {
+    let mut file = WholeFile::create(path)?;
+    let text = serde_json::to_string_pretty(tuning)?;
+    writeln!(file, "{text}").with_context(|| path.display().to_string())?;
+    Ok(file.finish()?)
+}
+
+/// What the rounds and the held-out traces say.
+fn conclude(
+    arguments: &Tune,
+    question: &Question,
+    space: &Space,
+    split: &Split,
+    found: Found,
+    proof: Option<&Results>,
+) -> Tuning {
+    let mut notes = space.notes.clone();
+    if split.in_time().is_some() {
+        notes.push("There is one trace only, so the last third of its time is held out.".to_owned());
+    }
+    let is_best = |candidate: &Candidate| candidate.scheduler == found.best.scheduler;
+    let number = found.last.0.iter().position(is_best).unwrap_or_default();
+    let on_tuned = proof.and_then(|_| gain(&found.last.1, number, arguments.seed));
+    let comparable = proof.filter(|proof| match proof.check(question) {
+        Ok(()) => true,
+        Err(error) => {
+            notes.push(format!("On the held-out traces {error}."));
+            false
+        }
+    });
+    let missing = comparable.map_or(0, |proof| proof.score(1, question).missing);
+    if missing > 0 {
+        notes
+            .push(format!("In {missing} of the held-out windows it fails or is overloaded, and the defaults are not."));
+    }
+    let on_held_out = comparable.and_then(|proof| gain(proof, 1, arguments.seed));
+    let verdict = match proof {
+        None => Verdict::NothingBetter,
+        Some(_) if missing > 0 => Verdict::NotProven,
+        Some(_) => verdict(question, on_held_out.as_ref()),
+    };
+    let limits = limits(question, &found.last.1, number, comparable);
+    notes.extend(
+        limits
+            .iter()
+            .filter(|limit| proof.is_some() && limit.on_tuned.is_none())
+            .map(|limit| format!("No window of the traces has {}, so nothing was held to its limit.", limit.figure)),
+    );
+    let sensitivity = match observed(&found.first.0, &found.first.1, question) {
+        Ok(sensitivity) => Some(sensitivity),
+        Err(error) => {
+            notes.push(format!("What each tunable matters cannot be said: {error}."));
+            None
+        }
+    };
+    Tuning {
+        schema_version: SCHEMA_VERSION,
+        program: traces::program_version(),
+        settings: Settings {
+            scheduler: arguments.scheduler.clone(),
+            drive: drive_shown(&arguments.drive),
+            goal: question.goal.name.clone(),
+            better: question.goal.better,
+            pacing: arguments.pacing.clone(),
+            map: arguments.map.to_string(),
+            depth: arguments.depth,
+            seed: arguments.seed,
+        },
+        searched: searched(space),
+        tuned_on: split.tuned_on.iter().map(used).collect(),
+        held_out: split.held_out.iter().map(used).collect(),
+        rounds: found.rounds,
+        best: proof.map(|_| found.best.scheduler.clone()),
+        on_tuned,
+        on_held_out,
+        verdict,
+        limits,
+        sensitivity,
+        notes,
+    }
+}
+
+/// A drive without the folders of its profile.
+fn drive_shown(drive: &str) -> String {
+    drive.parse::<traces::spec::Spec>().map_or_else(|_| drive.to_owned(), |spec| spec.without_folders().to_string())
+}
+
+fn searched(space: &Space) -> Vec<Searched> {
+    let of = |searched: &space::Searched| Searched {
+        tunable: searched.tunable.name.to_owned(),
+        values: searched.values.iter().map(|(_, text)| text.clone()).collect(),
+    };
+    space.searched.iter().map(of).collect()
+}
+
+fn used(piece: &Piece) -> Used {
+    Used { trace: shown(&piece.name), start_ns: piece.from.as_ns(), end_ns: piece.to.map(traces::Nanos::as_ns) }
+}
+
+/// What a candidate gains over the scheduler as given.
+fn gain(results: &Results, candidate: usize, seed: u64) -> Option<Gain> {
+    let ratios = results.ratios(candidate, 0);
+    let interval = interval(&ratios, &mut Draws::new(seed, Purpose::Interval));
+    let windows = ratios.len() as u64;
+    Some(Gain { windows, ratio: mean(&ratios)?.exp(), interval90: interval.map(|ends| ends.map(f64::exp)) })
+}
+
+fn verdict(question: &Question, gain: Option<&Gain>) -> Verdict {
+    let Some(Gain { windows, interval90: Some(interval), .. }) = gain else { return Verdict::NotProven };
+    let costs = interval.map(|ratio| question.cost(ratio.ln()));
+    match () {
+        () if *windows < WINDOWS_THAT_PROVE as u64 => Verdict::NotProven,
+        () if costs.iter().all(|cost| *cost < 0.0) => Verdict::Proven,
+        () if costs.iter().all(|cost| *cost > 0.0) => Verdict::Worse,
+        () => Verdict::NotProven,
+    }
+}
+
+/// What the best does to the figures of the limits.
+fn limits(question: &Question, tuned: &Results, best: usize, held_out: Option<&Results>) -> Vec<Limit> {
+    let of = |(at, limit): (usize, &question::Limit)| {
+        let on = |results: &Results, candidate: usize| mean(&results.ratios(candidate, at + 1));
+        let on_held_out = held_out.and_then(|results| on(results, 1));
+        Limit {
+            figure: limit.figure.name.clone(),
+            allowed_ratio: limit.ratio,
+            on_tuned: on(tuned, best).map(f64::exp),
+            on_held_out: on_held_out.map(f64::exp),
+            holds: on_held_out.map(|ratio| limit.excess(ratio) <= 0.0),
+        }
+    };
+    question.limits.iter().enumerate().map(of).collect()
+}
+
+/// What each tunable matters for the goal, by the results of a round.
+fn observed(candidates: &[Candidate], results: &Results, question: &Question) -> Result<Sensitivity, SensitivityError> {
+    let mut all: Vec<Observation<'_>> = Vec::new();
+    for (context, outcomes) in results.contexts.iter().zip(&results.outcomes) {
+        for (Candidate { scheduler, .. }, outcome) in candidates.iter().zip(outcomes) {
+            all.extend(outcome.figure(0).map(|value| Observation { context, scheduler, value }));
+        }
+    }
+    sensitivity(all, question.goal.better)
+}
