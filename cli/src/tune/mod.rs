@@ -19,6 +19,7 @@ use traces::whole_file::WholeFile;
 
 use self::draws::{Draws, Purpose};
 use self::question::Question;
+pub use self::question::{Figure, figure};
 use self::result::{Gain, Limit, Searched, Settings, Tuning, Used, Verdict};
 use self::rounds::{Found, Runner, costs, folder_text, shown};
 use self::score::{Results, interval, mean};
