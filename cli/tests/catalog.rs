@@ -65,16 +65,16 @@ fn a_trace_is_split_by_device_and_day_and_no_request_is_lost() {
 
     let sums = json(&["stat", "--catalog", &catalog]);
     let whole = json(&["stat", &trace]);
-    assert_eq!(sums["total"]["reads"], whole["read"]["requests"]);
-    assert_eq!(sums["total"]["write_bytes"], whole["write"]["bytes"]);
+    assert_eq!(sums["total"]["reads"], whole["arrivals"]["read"]["requests"]);
+    assert_eq!(sums["total"]["write_bytes"], whole["arrivals"]["write"]["bytes"]);
     assert_eq!((&sums["total"]["requests"], &sums["total"]["traces"]), (&10.into(), &6.into()));
     for (partition, path) in sums["partitions"].as_array().unwrap().iter().zip(&expected) {
         let one = json(&["stat", &format!("{catalog}/{path}")]);
-        assert_eq!((&partition["host"], &partition["requests"]), (&"rack/7".into(), &one["trace"]["records"]));
+        assert_eq!((&partition["host"], &partition["requests"]), (&"rack/7".into(), &one["trace"]["requests"]));
         for (operation, requests, bytes) in [("read", "reads", "read_bytes"), ("write", "writes", "write_bytes")] {
             assert_eq!(
                 (&partition[requests], &partition[bytes]),
-                (&one[operation]["requests"], &one[operation]["bytes"])
+                (&one["arrivals"][operation]["requests"], &one["arrivals"][operation]["bytes"])
             );
         }
         // The clock is still that of the whole trace.

@@ -220,7 +220,7 @@ fn pictures(results: &Results, drive: u32, effects: &[&Effect], vms: &[u32]) -> 
         let names = vms.iter().map(|vm| results.traces.of(*vm).to_owned()).collect();
         let interference = Interference { lun: name.to_owned(), vms: names, left };
         let title = format!("{what} beside another VM on {name}");
-        let caption = "Dark is much disturbed; the table below has the values.";
+        let caption = "Dark is much disturbed; the table has the values.";
         let figure = HeatFigure { title: &title, caption, rows, panels: &[(name, &interference)] };
         pictures.push(Picture { title: title.clone(), svg: figure.svg(PICTURE)? });
     }

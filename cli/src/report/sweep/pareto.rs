@@ -170,12 +170,22 @@ fn chart(results: &Results, front: &Front) -> Chart {
     }
     Chart {
         title: format!("Throughput against p99 of reads on {}", results.drives.of(front.drive)),
-        about: "Large dots are not dominated, small ones are. Right and low is good; the table below has all values."
+        about: "Large dots are not dominated, small ones are. Right and low is good; the table has all values."
             .to_owned(),
-        x: Axis::linear("throughput over the mean").reaching([1.0]),
-        y: Axis::linear("p99 of reads over the mean").reaching([1.0]),
+        x: axis("throughput over the mean", front.points.iter().map(|point| point.throughput)),
+        y: axis("p99 of reads over the mean", front.points.iter().map(|point| point.p99_read)),
         marks: Marks::Spans(marks),
     }
+}
+
+/// An axis on which no dot lies at the end. Ratios beyond a power of ten are spread by their logarithms.
+fn axis(name: &str, values: impl Iterator<Item = f64>) -> Axis {
+    let [low, high] = values.fold([1.0, 1.0], |[low, high]: [f64; 2], value| [low.min(value), high.max(value)]);
+    if high / low > 10.0 {
+        return Axis::powers(name).reaching([low / 1.2, high * 1.2]);
+    }
+    let room = ((high - low) * 0.08).max(0.01);
+    Axis::linear(name).reaching([low - room, high + room])
 }
 
 fn points(results: &Results, front: &Front) -> report::page::Table {

@@ -1,6 +1,6 @@
 //! The results of a sweep as a report needs them: a few numbers of each task, read row by row.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use anyhow::{Result, bail};
@@ -85,7 +85,12 @@ pub struct Results {
     pub overloaded: u64,
     /// Tasks that may be compared but lack the figure, or have too few requests for it.
     pub lacking: u64,
+    /// Short, if the short names differ.
     pub traces: Names,
+    /// The traces as the plan names them.
+    pub paths: Vec<String>,
+    /// Whether traces are replayed in several windows.
+    pub has_windows: bool,
     pub drives: Names,
     /// Schedulers with their tunables; a stack as `stack …`.
     pub candidates: Names,
@@ -113,6 +118,13 @@ impl Results {
                     path.display()
                 );
             }
+        }
+        let first = results.contexts.first().map(|context| context.window);
+        results.has_windows = results.contexts.iter().any(|context| Some(context.window) != first);
+        results.paths = results.traces.names.clone();
+        let short: Vec<&str> = results.paths.iter().map(|path| short(path)).collect();
+        if short.iter().collect::<BTreeSet<_>>().len() == short.len() {
+            results.traces.names = short.into_iter().map(str::to_owned).collect();
         }
         Ok(results)
     }
@@ -160,21 +172,36 @@ impl Results {
         grouped
     }
 
-    /// The names of a context: its VMs, and its window if it is a part.
+    /// The names of a context: its VMs, and its window if there are several.
     pub fn load(&self, context: Context) -> String {
         let mut text = self.traces.of(context.trace).to_owned();
         if let Some(beside) = context.beside {
             text = format!("{text} beside {}", self.traces.of(beside));
         }
-        let s = |ns: i64| format!("{}s", ns as f64 / 1e9);
-        let (start, end, limit) = context.window;
-        if start > 0 {
-            text.push_str(&format!(" from {}", s(start)));
+        if self.has_windows {
+            text.push_str(&window(context));
         }
-        text.push_str(&end.map(|end| format!(" to {}", s(end))).unwrap_or_default());
-        text.push_str(&limit.map(|limit| format!(", {limit} requests")).unwrap_or_default());
         text
     }
+}
+
+/// The part of its traces that a context has, behind their names; nothing if that is all.
+pub fn window(context: Context) -> String {
+    let s = |ns: i64| format!("{}s", ns as f64 / 1e9);
+    let (start, end, limit) = context.window;
+    let mut text = String::new();
+    if start > 0 {
+        text.push_str(&format!(" from {}", s(start)));
+    }
+    text.push_str(&end.map(|end| format!(" to {}", s(end))).unwrap_or_default());
+    text.push_str(&limit.map(|limit| format!(", at most {limit} requests")).unwrap_or_default());
+    text
+}
+
+/// A path without its folders and the ending of Parquet.
+fn short(path: &str) -> &str {
+    let name = path.rsplit('/').next().unwrap_or(path);
+    name.strip_suffix(".parquet").unwrap_or(name)
 }
 
 fn columns(figure: &Figure) -> Columns {

@@ -7,7 +7,7 @@ use report::Page;
 use report::page::{Cell, Section, Table};
 
 use super::best::{Best, EQUAL, best, often, scheduler_of};
-use super::read::Results;
+use super::read::{Results, window};
 use super::{interference, pareto};
 use crate::output::number;
 use crate::sweep::sensitivity::{Better, Marginal, Observation, sensitivity};
@@ -18,6 +18,9 @@ use crate::units::{ABSENT, ratio, span};
 const ROWS_MAX: usize = 100;
 /// The most drives with charts and columns of their own.
 pub const DRIVES_MAX: usize = 8;
+
+/// The most schedulers that the answer names.
+const NAMED_MAX: usize = 6;
 
 /// What all parts are made of.
 pub struct Sections<'a> {
@@ -99,12 +102,20 @@ impl<'a> Sections<'a> {
 
     fn answer(&self) -> Vec<String> {
         let (name, all) = (&self.figure.name, self.best.len());
-        let Some((first, best, _)) = self.totals().into_iter().next() else {
+        let totals = self.totals();
+        let Some((first, best, _)) = totals.first() else {
             return vec![format!("No task has a {name} that can be compared.")];
         };
+        let mut close: Vec<&(String, u64, u64)> = totals.iter().collect();
+        close.sort_by_key(|(_, _, equal)| std::cmp::Reverse(*equal));
+        let close: Vec<String> =
+            close.into_iter().take(NAMED_MAX).map(|(name, _, equal)| format!("{name} in {equal}")).collect();
         vec![
             format!("{first} has the best {name} in {best} of {}.", counted(all, "case", "cases")),
-            "A case is a trace, or two VMs that share a drive, on one drive.".to_owned(),
+            format!("Within {:.0} % of the best: {}.", EQUAL * 100.0, close.join(", ")),
+            "A case is a trace, or two VMs that share a drive, on one drive. Of candidates that are equal the first of the \
+             plan counts as best."
+                .to_owned(),
         ]
     }
 
@@ -283,6 +294,13 @@ impl<'a> Sections<'a> {
             results.settings.names.join("; ")
         )];
         text.push(format!("{} tasks failed, {} are overloaded.", results.failed, results.overloaded));
+        if let (Some(context), false) = (results.contexts.first(), results.has_windows) {
+            let window = window(*context);
+            text.push(match window.is_empty() {
+                true => "Traces are replayed whole.".to_owned(),
+                false => format!("Of each trace the part{window} is replayed."),
+            });
+        }
         let mut ran = Section { heading: "What was run".to_owned(), text, ..Section::default() };
         if results.failed > 0 {
             let mut errors: Vec<(&String, &u64)> = results.errors.iter().collect();
@@ -299,11 +317,10 @@ impl<'a> Sections<'a> {
         }
         let mut names =
             Section { heading: "Traces, candidates and drives".to_owned(), is_closed: true, ..Section::default() };
-        for (what, all) in
-            [("traces", &results.traces), ("candidates", &results.candidates), ("drives", &results.drives)]
-        {
-            names.text.extend(left_out(all.names.len(), ROWS_MAX, what));
-            let rows = all.names.iter().take(ROWS_MAX).map(|name| vec![Cell::text(name.clone())]).collect();
+        let (candidates, drives) = (&results.candidates.names, &results.drives.names);
+        for (what, all) in [("traces", &results.paths), ("candidates", candidates), ("drives", drives)] {
+            names.text.extend(left_out(all.len(), ROWS_MAX, what));
+            let rows = all.iter().take(ROWS_MAX).map(|name| vec![Cell::text(name.clone())]).collect();
             names.tables.push(table(format!("All {what}"), &[what], rows));
         }
         vec![ran, names]
