@@ -31,6 +31,8 @@ const FILES_MAX: usize = 10_000;
 /// # Errors
 /// A trace that cannot be read twice or has no date; a file that exists.
 pub fn run(arguments: &Convert, folder: &Path) -> Result<()> {
+    let mut surveyed = Vec::new();
+    // All are checked before the first is written.
     let mut taken = BTreeSet::new();
     for input in std::iter::once(&arguments.input).chain(&arguments.output) {
         ensure!(
@@ -43,9 +45,9 @@ pub fn run(arguments: &Convert, folder: &Path) -> Result<()> {
             continue;
         }
         trace.check(&mut taken)?;
-        trace.write(anonymiser)?;
+        surveyed.push((trace, anonymiser));
     }
-    Ok(())
+    surveyed.into_iter().try_for_each(|(trace, anonymiser)| trace.write(anonymiser))
 }
 
 /// A trace, after it was read once.
