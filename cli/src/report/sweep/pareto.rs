@@ -158,7 +158,7 @@ fn chart(results: &Results, front: &Front) -> Chart {
     for point in front.points.iter().filter(|point| !point.is_dominated) {
         if marks.len() < NAMED_MAX {
             let name = results.candidates.of(point.candidate).to_owned();
-            marks.push(Spans { name, thin: Vec::new(), thick: vec![dot(point)] });
+            marks.push(Spans { name, thick: vec![dot(point)], ..Spans::default() });
         } else if let Some(last) = marks.last_mut() {
             "further ones that are not dominated".clone_into(&mut last.name);
             last.thick.push(dot(point));
@@ -166,11 +166,12 @@ fn chart(results: &Results, front: &Front) -> Chart {
     }
     let dominated: Vec<[f64; 3]> = front.points.iter().filter(|point| point.is_dominated).map(dot).collect();
     if !dominated.is_empty() {
-        marks.push(Spans { name: "dominated".to_owned(), thin: dominated, thick: Vec::new() });
+        let name = "dominated".to_owned();
+        marks.push(Spans { name, thick: dominated, is_pale: true, ..Spans::default() });
     }
     Chart {
         title: format!("Throughput against p99 of reads on {}", results.drives.of(front.drive)),
-        about: "Large dots are not dominated, small ones are. Right and low is good; the table has all values."
+        about: "Pale dots are dominated, the others are not. Right and low is good; the table has all values."
             .to_owned(),
         x: axis("throughput over the mean", front.points.iter().map(|point| point.throughput)),
         y: axis("p99 of reads over the mean", front.points.iter().map(|point| point.p99_read)),
