@@ -169,8 +169,15 @@ fn interference_is_against_the_vm_alone_under_the_same_candidate() {
             ..alone("a.parquet", scheduler, 5, 100.0)
         });
     }
+    // Alone, neither ran under deadline, so that there is nothing to hold this pair against.
+    tasks.push(Task {
+        beside: Some("<i>b.parquet"),
+        vms: Some([[9e9, 1.0], [9e9, 1.0]]),
+        ..alone("a.parquet", "deadline", 5, 100.0)
+    });
     let sweep = results(folder.path(), &tasks);
     let (text, page) = report(&sweep, &[]);
+    assert!(text.contains("2 VMs of pairs have nothing to be held against"), "{text}");
     let (a, b) = ("a &#60;i&#62;b 4.00 0.50", "&#60;i&#62;b a 1.00 1.00");
     assert!(text.contains(a) && text.contains(b), "{text}");
     assert!(text.contains("is held against the VM alone") && !page.contains("<i>b"), "{text}");
