@@ -22,6 +22,7 @@ mod arguments;
 mod bench;
 mod calibrate;
 mod capture;
+mod catalog;
 mod compare;
 mod convert;
 mod diff;

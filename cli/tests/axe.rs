@@ -6,7 +6,7 @@ mod program;
 
 use std::path::Path;
 
-use browser::{opened, report};
+use browser::{opened, report, sweep_report};
 use program::{sample, stdout};
 
 const RUN: &str = r#"
@@ -32,6 +32,7 @@ fn check(folder: &Path, what: &str, page: &str) {
 fn no_report_has_a_fault_of_accessibility() {
     let folder = tempfile::tempdir().unwrap();
     check(folder.path(), "compare", &report(folder.path()));
+    check(folder.path(), "sweep", &sweep_report(folder.path()));
     let path = folder.path().join("page.html").to_str().unwrap().to_owned();
     let (mail, web, lab) = (sample("mail.parquet"), sample("web.parquet"), sample("lab-virtio"));
     let plan = concat!(env!("CARGO_MANIFEST_DIR"), "/../docs/examples/plan.toml");

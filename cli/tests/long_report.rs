@@ -4,7 +4,9 @@
 mod browser;
 mod program;
 
-use browser::{opened, report};
+use std::path::Path;
+
+use browser::{opened, report, sweep_report};
 use program::{sample, stdout};
 
 /// What a reader would do to the first chart: point at it, hide a line, zoom with keys and back.
@@ -90,7 +92,7 @@ root.dataset.found = JSON.stringify({
 "#;
 
 #[test]
-fn reports_of_captures_forecasts_and_papers_open_without_errors() {
+fn reports_of_captures_forecasts_papers_and_sweeps_open_without_errors() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("report.html").to_str().unwrap().to_owned();
     let (mail, web) = (sample("mail.parquet"), sample("web.parquet"));
@@ -103,15 +105,21 @@ fn reports_of_captures_forecasts_and_papers_open_without_errors() {
     for (command, least) in cases {
         stdout(&[command, &["--report", &path, "--force"][..]].concat());
         let page = std::fs::read_to_string(&path).unwrap();
-        assert!(page.len() < 3_000_000, "{command:?}: {}", page.len());
-        for width in [390, 1440] {
-            let (found, said) = opened(folder.path(), &page, width, &[DOTS]);
-            let console: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
-            assert!(console.is_empty(), "{command:?}: {console:?}");
-            assert_eq!((&found["resources"], &found["wide"]), (&0.into(), &0.into()), "{command:?}, {width}: {found}");
-            for (key, least) in ["hidden", "rows", "pictures"].into_iter().zip(least) {
-                assert!(found[key].as_u64().unwrap() >= least, "{command:?}: {key}: {found}");
-            }
+        check(folder.path(), command[0], &page, least);
+    }
+    check(folder.path(), "sweep", &sweep_report(folder.path()), [1, 0, 4]);
+}
+
+/// Opens a page, narrow and wide, and counts what is in it.
+fn check(folder: &Path, what: &str, page: &str, least: [u64; 3]) {
+    assert!(page.len() < 3_000_000, "{what}: {}", page.len());
+    for width in [390, 1440] {
+        let (found, said) = opened(folder, page, width, &[DOTS]);
+        let console: Vec<&str> = said.lines().filter(|line| line.contains("CONSOLE")).collect();
+        assert!(console.is_empty(), "{what}: {console:?}");
+        assert_eq!((&found["resources"], &found["wide"]), (&0.into(), &0.into()), "{what}, {width}: {found}");
+        for (key, least) in ["hidden", "rows", "pictures"].into_iter().zip(least) {
+            assert!(found[key].as_u64().unwrap() >= least, "{what}: {key}: {found}");
         }
     }
 }

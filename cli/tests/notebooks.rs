@@ -129,3 +129,44 @@ fn every_way_to_the_figures_gives_the_same() {
         assert_same(example, &parsed(&run(folder.path(), &python, &["-c", example])), &table);
     }
 }
+
+/// Rows and sectors of each host and date, by each library: the folders are columns, and an unknown device is NULL.
+/// pandas has no column in which some values are NULL.
+const CATALOG: [&str; 3] = [
+    "import duckdb
+for row in duckdb.sql(\"\"\"select host, date::varchar, count(*), sum(sectors)::bigint, count(device)
+    from read_parquet('fleet/**/*.parquet', hive_partitioning = true) group by all order by host\"\"\").fetchall():
+    print(*row)",
+    "import polars as pl
+table = pl.read_parquet('fleet/**/*.parquet', hive_partitioning=True)
+of = table.group_by('host', pl.col('date').cast(pl.String)).agg(
+    pl.len(), pl.col('sectors').cast(pl.Int64).sum(), pl.col('device').count()).sort('host')
+for row in of.iter_rows():
+    print(*row)",
+    "import pandas as pd
+table = pd.read_parquet('fleet', partitioning='hive', columns=['host', 'date', 'sectors'])
+table['host'], table['date'] = table['host'].astype(str), table['date'].astype(str)
+of = table.groupby(['host', 'date']).agg(n=('sectors', 'size'), sum=('sectors', 'sum'))
+for (host, date), row in of.iterrows():
+    print(host, date, int(row['n']), int(row['sum']))",
+];
+
+#[test]
+fn a_catalogue_is_read_as_it_is() {
+    let folder = tempfile::tempdir().unwrap();
+    let header = "arrival_ns,operation,lba_sectors,sectors,flags,priority,vm,stream,cpu,inserted_ns,issued_ns,\
+                  completed_ns,error\n";
+    // One device is known: pyarrow, below pandas, cannot find the type of a column without any value.
+    for (name, sectors, device) in [("web 1", 8, ""), ("mail/2", 16, "--device-name vda")] {
+        let text = format!("{header}0,read,0,{sectors},,0,0,0,0,,0,500,0\n1000,write,64,8,,0,0,0,0,,1000,1900,0\n");
+        fs::write(folder.path().join("trace.csv"), text).unwrap();
+        let convert = format!("iocast -q convert trace.csv --catalog fleet --host '{name}' --date 2026-11-22 {device}");
+        run(folder.path(), Path::new("sh"), &["-ec", &convert]);
+    }
+    let python = root().join("target/notebooks/bin/python");
+    for example in CATALOG {
+        let said = run(folder.path(), &python, &["-c", example]);
+        let [mail, web] = if example.contains("pandas") { ["", ""] } else { [" 2", " 0"] };
+        assert_eq!(said, format!("mail/2 2026-11-22 2 24{mail}\nweb 1 2026-11-22 2 16{web}\n"), "{example}");
+    }
+}

@@ -28,6 +28,8 @@ pub struct HeatFigure<'a> {
     pub title: &'a str,
     /// By whom it was forecast.
     pub caption: &'a str,
+    /// What the shares of a row are of: "whose throughput is left".
+    pub rows: &'a str,
     /// For each LUN, or LUNs that are alike: the name and the shares.
     pub panels: &'a [(&'a str, &'a Interference)],
 }
@@ -59,8 +61,8 @@ impl Drawing for HeatFigure<'_> {
             let (left, top) = ((nth % across) as i32 * wide, top + (nth / across) as i32 * high);
             square(area, name, interference, [left, top, left + wide, top + high], text)?;
         }
-        let what = "rows: whose throughput is left, %; columns: beside whom";
-        let (what, size) = fitted(what, text, width - 2 * text);
+        let what = format!("rows: {}, %; columns: beside whom", self.rows);
+        let (what, size) = fitted(&what, text, width - 2 * text);
         area.draw(&Text::new(what, (text as i32, height as i32 - text as i32 * 3 / 2), (FAMILY, size))).map_err(failed)
     }
 }
@@ -131,7 +133,7 @@ mod tests {
         let left = vec![vec![Some(0.5); count]; count];
         let interference = Interference { lun: "a".to_owned(), vms, left };
         let panels = [("gold", &interference)];
-        let file = HeatFigure { title: "", caption: "", panels: &panels }.png(size).unwrap();
+        let file = HeatFigure { title: "", caption: "", rows: "", panels: &panels }.png(size).unwrap();
         let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().unwrap();
         let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
         reader.next_frame(&mut bytes).unwrap();
@@ -176,7 +178,7 @@ mod tests {
         let left = vec![vec![Some(0.5); names.len()]; names.len()];
         let interference = Interference { lun: "a".to_owned(), vms: names.clone(), left };
         let panels = [("gold", &interference)];
-        let text = HeatFigure { title: "", caption: "", panels: &panels }.svg(size).unwrap();
+        let text = HeatFigure { title: "", caption: "", rows: "", panels: &panels }.svg(size).unwrap();
         let numbers = |part: &str, names: [&str; 2]| {
             names.map(|name| {
                 let value = part.split(&format!("{name}=\"")).nth(1).unwrap();
@@ -205,8 +207,9 @@ mod tests {
         let left = vec![vec![None, Some(0.5), Some(1.0)], vec![Some(0.25), None, Some(0.75)], vec![None; 3]];
         let interference = Interference { lun: "a".to_owned(), vms, left };
         let size = Size { width: 600, height: 400 };
-        let svg =
-            |panels: &[(&str, &Interference)]| HeatFigure { title: "title", caption: "caption", panels }.svg(size);
+        let svg = |panels: &[(&str, &Interference)]| {
+            HeatFigure { title: "title", caption: "caption", rows: "", panels }.svg(size)
+        };
         let one = svg(&[("gold", &interference)]).unwrap();
         for word in ["on gold", "50", "100", "25", "75", "nothing left"] {
             assert!(one.contains(&format!("\n{word}\n")), "{word}: {one}");

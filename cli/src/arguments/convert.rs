@@ -5,14 +5,29 @@ use std::path::PathBuf;
 use clap::Args;
 
 use super::{Reading, Window};
+use crate::catalog::parse_date;
 use crate::output_format::OutputFormat;
 
 #[derive(Debug, Args)]
 pub struct Convert {
     /// Trace to read; `-` is standard input
     pub input: PathBuf,
-    /// File to write; `-` is standard output (text formats)
-    pub output: PathBuf,
+    /// File to write; `-` is standard output (text formats). With --catalog, further traces to read
+    #[arg(required_unless_present = "catalog")]
+    pub output: Vec<PathBuf>,
+    /// Folder of a catalogue, into which each trace goes as DIR/host=H/device=D/date=YYYY-MM-DD/NAME.parquet, one file
+    /// for each device and day (UTC). polars, Spark and DuckDB read it as it is (docs/scale.md)
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "lossy", "replay_device", "align"])]
+    pub catalog: Option<PathBuf>,
+    /// Host of the catalogue for traces that name none
+    #[arg(long, value_name = "NAME", requires = "catalog")]
+    pub host: Option<String>,
+    /// Device of the catalogue for traces that name none
+    #[arg(long, value_name = "NAME", requires = "catalog")]
+    pub device_name: Option<String>,
+    /// Date of the catalogue for traces without a time of day: YYYY-MM-DD, or unknown
+    #[arg(long, value_name = "DATE", value_parser = parse_day, requires = "catalog", conflicts_with = "anonymise")]
+    pub date: Option<CatalogDate>,
     /// Format of the output, instead of the one that its file extension names (see `iocast list formats`)
     /// [default: parquet if there is no extension]
     #[arg(long, value_name = "FORMAT")]
@@ -52,4 +67,19 @@ pub struct Convert {
     /// Overwrite the output if it exists
     #[arg(long)]
     pub force: bool,
+}
+
+/// The date of a trace that has no time of day.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum CatalogDate {
+    /// YYYY-MM-DD.
+    Known(String),
+    Unknown,
+}
+
+fn parse_day(text: &str) -> Result<CatalogDate, String> {
+    match text {
+        "unknown" => Ok(CatalogDate::Unknown),
+        text => parse_date(text).map(|date| CatalogDate::Known(date.to_string())),
+    }
 }

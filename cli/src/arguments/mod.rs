@@ -43,7 +43,7 @@ pub use bench::{Bench, BenchInit, BenchWhat};
 pub use calibrate::{Calibrate, CalibratePredictor, CalibrateQpn, DriveCache};
 pub use capture::{Capture, DigestsArgument, Engine, Iscsi, Lab, Scrub};
 pub use compare::Compare;
-pub use convert::Convert;
+pub use convert::{CatalogDate, Convert};
 pub use diff::Diff;
 pub use doctor::Doctor;
 pub use kernel_scheduler::{BuildKernelScheduler, KernelScheduler};

@@ -10,8 +10,9 @@ use super::picture::OUTPUTS;
 pub struct Report {
     /// Result as --output-format json prints it, of `compare`, `replay`, `predict`, `place`, `stat`, `validate`,
     /// `reproduce`, `capture lab` (lab.json, or its folder) or `serve`; with --history, `compare` and `stat` give pictures
-    /// over time. For a table: files of `compare --per-request`, or captures in our Parquet format
-    #[arg(value_name = "RESULT.json|FILE.parquet", required = true)]
+    /// over time. The folder of a complete `sweep`. For a table: files of `compare --per-request`, or captures in our Parquet
+    /// format
+    #[arg(value_name = "RESULT.json|FOLDER|FILE.parquet", required = true)]
     pub inputs: Vec<PathBuf>,
     /// The report, one HTML file; the table, as .parquet, .csv or .md by its ending [default of a table: it is printed]
     #[arg(long, short, value_name = "FILE", required_unless_present = TABLE)]
@@ -19,6 +20,10 @@ pub struct Report {
     /// Folder for each chart of the report as SVG and PNG
     #[arg(long, value_name = "FOLDER", conflicts_with = TABLE)]
     pub figures: Option<PathBuf>,
+    /// Figure by which the report of a sweep ranks candidates, such as p99_read, mean_write, throughput [default:
+    /// p99_read]
+    #[arg(long = "for", value_name = "FIGURE", conflicts_with = TABLE)]
+    pub figure: Option<String>,
     #[command(flatten)]
     pub table: Table,
     /// Overwrite what exists

@@ -3,12 +3,14 @@
 use std::path::PathBuf;
 
 use clap::{ArgGroup, Args};
+use glob::Pattern;
 use traces::Nanos;
 use traces::quantity::parse_nanos;
 
 use super::capture::{VmBy, parse_seconds};
 use super::picture::OUTPUTS;
 use super::{Reading, ReportFile, Window};
+use crate::catalog::{DateFilter, parse_dates, parse_pattern};
 use crate::output_format::OutputFormat;
 
 /// Processes, cgroups and VMs that are shown without `--top`.
@@ -18,8 +20,18 @@ pub const TOP: usize = 10;
 #[command(group = ArgGroup::new(OUTPUTS).multiple(true))]
 pub struct Stat {
     /// Trace: a file, the common beginning (stem) of a capture's file names, or `-` for standard input; with --live a
-    /// disk, by path or name
+    /// disk, by path or name; with --catalog the folder of a catalogue
     pub input: PathBuf,
+    /// Sum up the traces of a catalogue (`iocast convert --catalog`) by host, device and date. Of the requests only
+    /// operations and lengths are read. --device takes a pattern: `*` stands for any text
+    #[arg(long, conflicts_with = "live")]
+    pub catalog: bool,
+    /// Hosts of the catalogue, by a pattern
+    #[arg(long, value_name = "PATTERN", value_parser = parse_pattern, requires = "catalog")]
+    pub host: Option<Pattern>,
+    /// Dates of the catalogue: a pattern (2026-11-*), or FROM..TO with both ends
+    #[arg(long, value_name = "DATES", value_parser = parse_dates, requires = "catalog")]
+    pub date: Option<DateFilter>,
     #[command(flatten)]
     pub reading: Reading,
     #[command(flatten)]

@@ -1,19 +1,21 @@
 //! `iocast convert`: reads a trace in any format, and writes it in any format that has a writer.
 
 mod align;
+mod catalog;
+mod catalog_names;
 mod replay_hint;
 
 use std::path::Path;
 use std::sync::atomic::Ordering;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use replay::sources::{TimeWindow, each_within};
 use traces::anonymise::Anonymiser;
 use traces::error::WriteProblem;
 use traces::formats::{self, Created, Format, parquet};
 use traces::input::is_reopenable;
-use traces::trace::{ReadOptions, TraceWriter, WriteOptions, Written};
-use traces::{Lba, Sectors, TraceMeta, TraceReader, WriteError};
+use traces::trace::{TraceWriter, WriteOptions};
+use traces::{Lba, Losses, Sectors, TraceMeta, TraceReader, WriteError};
 
 use crate::arguments::{Convert, Window};
 use crate::error::UsageError;
@@ -28,17 +30,22 @@ const NAMED_MAX: usize = 5;
 
 pub fn run(arguments: &Convert) -> Result<()> {
     remove_unfinished_outputs()?;
+    if let Some(folder) = &arguments.catalog {
+        return catalog::run(arguments, folder);
+    }
+    let [output] = arguments.output.as_slice() else {
+        bail!(UsageError("one trace is converted into one file; several go into a folder with --catalog".to_owned()));
+    };
     let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
     let provenance = provenance(&arguments.provenance)?;
-    let output = &arguments.output;
     let (target, create) = target(output, arguments.to.as_deref())?;
     check_kept(arguments, target)?;
-    replay_hint::check(arguments, target)?;
+    replay_hint::check(arguments, output, target)?;
     ensure!(
         arguments.force || !output.is_file() || output == Path::new(STANDARD_OUTPUT),
         UsageError(format!("{} exists; --force overwrites it", output.display()))
     );
-    let mut anonymiser = anonymiser(arguments, &options, window)?;
+    let mut anonymiser = anonymiser(arguments, &arguments.input, window)?;
     let alignment =
         arguments.align.as_deref().map(|reference| align::Alignment::of(arguments, reference)).transpose()?;
     let bytes = std::fs::metadata(&arguments.input).map_or(0, |metadata| metadata.len());
@@ -71,7 +78,7 @@ pub fn run(arguments: &Convert) -> Result<()> {
         None => begin(reader.meta())?,
     };
     let mut meta = reader.meta().clone();
-    describe(&mut meta, arguments, reader.as_ref())?;
+    describe(&mut meta, arguments, &arguments.input, reader.as_ref())?;
     if let (Some(alignment), Some(reference)) = (&alignment, &arguments.align) {
         alignment.describe(&mut meta, reference);
     }
@@ -81,14 +88,25 @@ pub fn run(arguments: &Convert) -> Result<()> {
     meta.provenance.extend(provenance);
     let written = writer.finish(&meta)?;
     drop(progress);
-    report(arguments, target, &meta, &written, reader.as_ref());
+    let requests = written.extent.map_or(0, |extent| extent.records);
+    note!(
+        "iocast: {} → {}: {requests} requests as {}, layer {}",
+        arguments.input.display(),
+        output.display(),
+        target.name,
+        meta.layer
+    );
+    warn_of_losses(reader.losses());
+    for (what, count) in &written.left_out {
+        eprintln!("iocast: warning: {count} records left out: {} cannot express {what}", target.name);
+    }
     if written.extent.is_none() {
         match window == TimeWindow::default() {
             true => eprintln!("iocast: warning: {} holds no request", arguments.input.display()),
             false => eprintln!("iocast: warning: {}", Window::IS_EMPTY),
         }
     }
-    let replay = replay_hint::print(arguments, target, &meta, &written)?;
+    let replay = replay_hint::print(arguments, output, target, &meta, &written)?;
     match &alignment {
         Some(alignment) if output != Path::new(STANDARD_OUTPUT) => {
             alignment.print(arguments.output_format, replay.as_deref())
@@ -153,10 +171,11 @@ fn with_names(error: WriteError, meta: &TraceMeta) -> anyhow::Error {
     anyhow::Error::from(error).context(format!("the trace's first devices are {}", names.join(", ")))
 }
 
-fn anonymiser(arguments: &Convert, options: &ReadOptions, window: TimeWindow) -> Result<Option<Anonymiser>> {
+/// What makes the trace at `input` anonymous, if that is asked for.
+fn anonymiser(arguments: &Convert, input: &Path, window: TimeWindow) -> Result<Option<Anonymiser>> {
     let Some(path) = &arguments.anonymise else { return Ok(None) };
     ensure!(
-        path != &arguments.input || is_reopenable(path),
+        path != input || is_reopenable(path),
         UsageError(
             "the trace and the key of --anonymise cannot come from one pipe; put the key into a file".to_owned()
         )
@@ -164,12 +183,12 @@ fn anonymiser(arguments: &Convert, options: &ReadOptions, window: TimeWindow) ->
     let mut anonymiser = secret_key::read(path, "--anonymise", Anonymiser::new)?;
     if arguments.anonymise_lba {
         ensure!(
-            is_reopenable(&arguments.input),
+            is_reopenable(input),
             UsageError(
                 "--anonymise-lba reads the trace twice, so it cannot come from standard input or a pipe".to_owned()
             )
         );
-        let mut reader = formats::open(&arguments.input, options)?;
+        let mut reader = formats::open(input, &arguments.reading.options())?;
         let (mut end, mut longest) = (Lba::ZERO, Sectors::ZERO);
         each_within(reader.as_mut(), window, |record, _| {
             end = end.max(record.request.end());
@@ -193,18 +212,18 @@ fn provenance(given: &[String]) -> Result<Vec<(String, String)>, UsageError> {
 }
 
 /// Adds the trace's origin to the metadata.
-fn describe(meta: &mut TraceMeta, arguments: &Convert, reader: &dyn TraceReader) -> Result<()> {
+fn describe(meta: &mut TraceMeta, arguments: &Convert, input: &Path, reader: &dyn TraceReader) -> Result<()> {
     if let Some(name) = &arguments.vm {
         ensure!(meta.vms.len() == 1, UsageError(format!("--vm names one VM, but the trace has {}", meta.vms.len())));
         meta.vms[0].clone_from(name);
     }
     let mut add = |key: &str, value: String| meta.provenance.insert(key.to_owned(), value);
     add("converted_by", traces::program_version());
-    if is_reopenable(&arguments.input) {
-        let name = arguments.input.file_name().map(|name| name.to_string_lossy().into_owned());
+    if is_reopenable(input) {
+        let name = input.file_name().map(|name| name.to_string_lossy().into_owned());
         add("converted_from", name.unwrap_or_default());
-        let format = formats::recognise(&arguments.input, &arguments.reading.options())?;
-        let members = (format.members)(&arguments.input)?;
+        let format = formats::recognise(input, &arguments.reading.options())?;
+        let members = (format.members)(input)?;
         let sha256 = traces::input::digest(&members).context("while computing the digest of the input")?;
         add("converted_from_sha256", sha256);
     }
@@ -213,17 +232,8 @@ fn describe(meta: &mut TraceMeta, arguments: &Convert, reader: &dyn TraceReader)
     Ok(())
 }
 
-/// Reports the written file, and what was lost.
-fn report(arguments: &Convert, target: &Format, meta: &TraceMeta, written: &Written, reader: &dyn TraceReader) {
-    let requests = written.extent.map_or(0, |extent| extent.records);
-    note!(
-        "iocast: {} → {}: {requests} requests as {}, layer {}",
-        arguments.input.display(),
-        arguments.output.display(),
-        target.name,
-        meta.layer
-    );
-    let losses = reader.losses();
+/// Says what was lost on the way from the trace.
+fn warn_of_losses(losses: &Losses) {
     if losses.lost_events > 0 {
         eprintln!("iocast: warning: the capture lost {} events", losses.lost_events);
     }
@@ -232,9 +242,6 @@ fn report(arguments: &Convert, target: &Format, meta: &TraceMeta, written: &Writ
     }
     for (kind, count) in &losses.impossible {
         eprintln!("iocast: warning: {count} requests with times in an impossible order: {kind}");
-    }
-    for (what, count) in &written.left_out {
-        eprintln!("iocast: warning: {count} records left out: {} cannot express {what}", target.name);
     }
     for (kind, count) in &losses.unmatched {
         note!("iocast: note: {count} {kind}");

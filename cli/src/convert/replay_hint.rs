@@ -17,14 +17,14 @@ use crate::error::UsageError;
 ///
 /// # Errors
 /// Such a device.
-pub fn check(arguments: &Convert, target: &Format) -> Result<(), UsageError> {
+pub fn check(arguments: &Convert, output: &Path, target: &Format) -> Result<(), UsageError> {
     let Some(device) = arguments.replay_device.as_deref() else { return Ok(()) };
     let Some(replayer) = &target.replayer else {
         let replayed = FORMATS.iter().filter(|format| format.replayer.is_some()).map(|format| format.name);
         let replayed = replayed.collect::<Vec<_>>().join(", ");
         return Err(UsageError(format!("--replay-device is for {replayed}; leave it out to write {}", target.name)));
     };
-    let replay = Replay { file: &arguments.output, device: Some(device), devices: 1 };
+    let replay = Replay { file: output, device: Some(device), devices: 1 };
     (replayer.command)(&replay).map(|_| ()).map_err(|error| UsageError(format!("--replay-device {error}")))
 }
 
@@ -35,17 +35,18 @@ pub fn check(arguments: &Convert, target: &Format) -> Result<(), UsageError> {
 /// A device that the program cannot use.
 pub fn print(
     arguments: &Convert,
+    output: &Path,
     target: &Format,
     meta: &TraceMeta,
     written: &Written,
 ) -> Result<Option<String>, UsageError> {
     let (Some(replayer), Some(extent)) = (&target.replayer, &written.extent) else { return Ok(None) };
-    if arguments.output == Path::new(STANDARD_OUTPUT) {
+    if output == Path::new(STANDARD_OUTPUT) {
         return Ok(None);
     }
     let device = arguments.replay_device.as_deref();
     let devices = if meta.address_space == AddressSpace::PerVm { meta.vms.len() } else { 1 };
-    let replay = Replay { file: &arguments.output, device, devices };
+    let replay = Replay { file: output, device, devices };
     let command = (replayer.command)(&replay).map_err(UsageError)?;
     note!("iocast: replay with: {command}");
     let needed = extent.lba_end.sector() * 512;

@@ -68,7 +68,8 @@ pub fn run(arguments: &Place) -> Result<()> {
         let caption = format!("pairs of VMs, forecast by {}", groups.searched_by(&placement.predictor));
         let matrices = tables::matrices(&placement);
         let panels: Vec<(&str, &Interference)> = matrices.iter().map(|(names, of)| (names.as_str(), *of)).collect();
-        let figure = HeatFigure { title: "Interference between VMs", caption: &caption, panels: &panels };
+        let rows = "whose throughput is left";
+        let figure = HeatFigure { title: "Interference between VMs", caption: &caption, rows, panels: &panels };
         files.write(&figure, &mut written)?;
     }
     present(&placement, &tables::document(&placement), arguments.output_format, &report, written)?;

@@ -36,6 +36,7 @@ pub const KINDS: &[Kind] = &[
         keys: &["busiest"],
         page: |value| document(value, |figures| stat::histograms::document(figures, TOP)),
     },
+    Kind { name: "stat", keys: &["catalog", "partitions"], page: |value| document(value, stat::catalog::document) },
     Kind {
         name: "reproduce",
         keys: &["paper"],

@@ -1,6 +1,7 @@
 //! `iocast report`: one HTML file from a result; tables of requests.
 
 mod kinds;
+mod sweep;
 mod tables;
 
 use std::collections::BTreeSet;
@@ -27,6 +28,7 @@ use crate::interrupts::remove_unfinished_outputs;
 use crate::output::{print, written};
 use crate::output_format::OutputFormat;
 use crate::replay::tables::lines;
+use crate::sweep::folder::is_sweep;
 
 /// The size of figures in pixels.
 const FIGURE: Size = Size { width: 900, height: 560 };
@@ -46,7 +48,14 @@ pub fn run(arguments: &Report) -> Result<()> {
     };
     remove_unfinished_outputs()?;
     let outputs = Outputs::planned(arguments.output.as_deref(), arguments.figures.as_deref(), arguments.force)?;
-    let page = of_stored(result)?;
+    let page = match is_sweep(result) {
+        true => sweep::page(result, arguments.figure.as_deref())?,
+        false => {
+            let without_effect = "--for has an effect on the folder of a sweep only";
+            ensure!(arguments.figure.is_none(), UsageError(without_effect.to_owned()));
+            of_stored(result)?
+        }
+    };
     let mut names = Vec::new();
     outputs.write(|| Ok(page), &mut names)?;
     print(written(&names, OutputFormat::Table).trim_start())

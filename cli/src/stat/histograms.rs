@@ -57,10 +57,21 @@ pub fn run(arguments: &Stat, files: &[PathBuf]) -> Result<()> {
 }
 
 /// Refuses options that are for traces of requests.
+///
+/// # Errors
+/// One that is given.
 pub fn refuse_what_has_no_effect(arguments: &Stat) -> Result<(), UsageError> {
-    let Stat { series, history, digest, window, reading, .. } = arguments;
+    let of_reading = ReadOptions { lenient: false, ..arguments.reading.options() } != ReadOptions::default();
+    match without_effect(arguments, of_reading) {
+        None => Ok(()),
+        Some(what) => Err(UsageError(format!("{what} has no effect on histograms, which hold no requests"))),
+    }
+}
+
+/// An option that is for single requests, if one is given; whether one `of_reading` is, the caller knows.
+pub fn without_effect(arguments: &Stat, of_reading: bool) -> Option<&'static str> {
+    let Stat { series, history, digest, window, .. } = arguments;
     let is_whole = window.span.start.as_ns() == 0 && window.span.end.is_none() && window.limit.is_none();
-    let of_reading = ReadOptions { lenient: false, ..reading.options() } != ReadOptions::default();
     let given = [
         (series.is_some(), "--series"),
         (*digest, "--digest"),
@@ -68,10 +79,7 @@ pub fn refuse_what_has_no_effect(arguments: &Stat) -> Result<(), UsageError> {
         (!is_whole, "--start, --end and --limit"),
         (of_reading, "an option of how traces are read, except --lenient,"),
     ];
-    match given.iter().find(|(is_given, _)| *is_given) {
-        None => Ok(()),
-        Some((_, what)) => Err(UsageError(format!("{what} has no effect on histograms, which hold no requests"))),
-    }
+    given.iter().find(|(is_given, _)| *is_given).map(|(_, what)| *what)
 }
 
 /// Warns of what the figures lack.

@@ -1,5 +1,6 @@
 //! `iocast stat`: measures a trace in one pass.
 
+pub mod catalog;
 pub mod histograms;
 mod live;
 pub mod tables;
@@ -36,6 +37,9 @@ const INTERVAL_MIN: Nanos = Nanos::from_ms(1);
 
 pub fn run(arguments: &Stat) -> Result<()> {
     ensure!(arguments.interval >= INTERVAL_MIN, UsageError(format!("--interval is at least {INTERVAL_MIN}")));
+    if arguments.catalog {
+        return catalog::run(arguments);
+    }
     if arguments.live {
         histograms::refuse_what_has_no_effect(arguments)?;
         return live::run(arguments);

@@ -9,7 +9,7 @@ use anyhow::{Context, Result, bail, ensure};
 use traces::whole_file::WholeFile;
 
 use super::expansion::Expansion;
-use super::rows::{Cell, Row, RowFile, RowReader, whole, write_file};
+use super::rows::{Cell, Row, RowFile, RowReader, count, whole, write_file};
 use super::task::{ERROR, PROGRAM, RESULT_COLUMNS, TASK_COLUMNS, TRACES};
 
 /// The most tasks of a part: a kill loses the unfinished part of every core.
@@ -83,12 +83,12 @@ impl Folder {
 
     /// The table of tasks.
     pub fn tasks(&self) -> PathBuf {
-        self.path.join("tasks.parquet")
+        self.path.join(TASKS)
     }
 
     /// The table of results.
     pub fn results(&self) -> PathBuf {
-        self.path.join("results.parquet")
+        self.path.join(RESULTS)
     }
 
     /// Where Spark writes.
@@ -126,6 +126,62 @@ impl Folder {
         file.finish()?.finish()?;
         Ok(check.joined)
     }
+}
+
+/// The names of the tables in the folder.
+const TASKS: &str = "tasks.parquet";
+const RESULTS: &str = "results.parquet";
+
+/// Whether a folder is of a sweep.
+pub fn is_sweep(path: &Path) -> bool {
+    [TASKS, RESULTS].iter().any(|name| path.join(name).is_file())
+}
+
+/// The table of results in the folder of a sweep that is complete.
+///
+/// # Errors
+/// Tasks without results, with their number and the way to go on.
+pub fn complete_results(path: &Path) -> Result<PathBuf> {
+    let folder = Folder { path: path.to_owned() };
+    let tasks = if folder.tasks().is_file() { Some(count(&folder.tasks())?) } else { None };
+    let go_on = format!("`iocast sweep PLAN.toml --out {}`", path.display());
+    if !folder.results().is_file() {
+        let tasks = tasks.unwrap_or_default();
+        let mut done = 0;
+        for part in parquet_files(&folder.parts())?.iter().chain(&parquet_files(&folder.spark())?) {
+            done += count(part)?;
+        }
+        match tasks.saturating_sub(done) {
+            0 => {
+                bail!("{}: all {tasks} tasks have run, but their results are not joined; {go_on} does", path.display())
+            }
+            missing => bail!("{}: {missing} of {tasks} tasks have no result yet; {go_on} goes on", path.display()),
+        }
+    }
+    let found = count(&folder.results())?;
+    ensure!(
+        tasks.is_none_or(|tasks| tasks == found),
+        "{}: it has results of {found} tasks, and its table of tasks {}; remove {RESULTS}, and {go_on} makes it anew",
+        path.display(),
+        tasks.unwrap_or_default()
+    );
+    Ok(folder.results())
+}
+
+/// The Parquet files in a folder that may be missing.
+fn parquet_files(folder: &Path) -> Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    if !folder.is_dir() {
+        return Ok(found);
+    }
+    let named = || folder.display().to_string();
+    for entry in fs::read_dir(folder).with_context(named)? {
+        let path = entry.with_context(named)?.path();
+        if path.extension().is_some_and(|ending| ending == "parquet") {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }
 
 /// The rows of a file of results.

@@ -17,13 +17,20 @@ use super::columns::FIGURES;
 use super::ranges::Varied;
 use super::task::is_profile_file;
 use crate::arguments::MapArgument;
+use crate::catalog::{Entry, Filter, entries, parse_dates, parse_pattern};
 
 /// A plan as it is written.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
     /// Patterns of paths, relative to the plan's folder.
+    #[serde(default)]
     traces: Vec<Spanned<String>>,
+    /// The folder of a catalogue, and which partitions of it are wanted.
+    catalog: Option<Spanned<String>>,
+    host: Option<Spanned<String>>,
+    device: Option<Spanned<String>>,
+    date: Option<Spanned<String>>,
     /// Patterns of paths that are left out.
     #[serde(default)]
     except: Vec<Spanned<String>>,
@@ -220,6 +227,7 @@ impl Plan {
             }
             names.extend(found);
         }
+        names.extend(self.catalogued(text, folder)?);
         for pattern in &self.except {
             let out = matches(folder, pattern.get_ref()).map_err(|problem| text.at(pattern, problem))?;
             names.retain(|name| !out.contains(name));
@@ -227,9 +235,40 @@ impl Plan {
         names.sort();
         names.dedup();
         if names.is_empty() {
-            return Err(text.refused(None, "`traces` name nothing, or `except` leaves nothing of it".to_owned()));
+            return Err(
+                text.refused(None, "`traces` and `catalog` name nothing, or `except` leaves nothing of it".to_owned())
+            );
         }
         Ok(names)
+    }
+
+    /// The traces of the catalogue, with their paths as the plan writes its folder.
+    fn catalogued(&self, text: &Text<'_>, folder: &Path) -> Result<Vec<String>, DescriptionError> {
+        let Some(catalog) = &self.catalog else {
+            let alone = [&self.host, &self.device, &self.date].into_iter().find_map(Option::as_ref);
+            let problem = "it chooses traces of a `catalog`, and the plan names none";
+            return alone.map_or(Ok(Vec::new()), |filter| Err(text.at(filter, problem)));
+        };
+        let pattern = |of: &Option<Spanned<String>>| {
+            of.as_ref().map(|of| parse_pattern(of.get_ref()).map_err(|problem| text.at(of, problem))).transpose()
+        };
+        let dates = |of: &Spanned<String>| parse_dates(of.get_ref()).map_err(|problem| text.at(of, problem));
+        let filter = Filter {
+            host: pattern(&self.host)?,
+            device: pattern(&self.device)?,
+            date: self.date.as_ref().map(dates).transpose()?,
+        };
+        let found = entries(&folder.join(catalog.get_ref()), &filter)
+            .map_err(|error| text.at(catalog, format!("{error:#}")))?;
+        if found.is_empty() {
+            return Err(text.at(catalog, "no partition of the catalogue passes `host`, `device` and `date`"));
+        }
+        let named = |entry: Entry| {
+            let name = entry.path.strip_prefix(folder).unwrap_or(&entry.path);
+            let not_text = || text.at(catalog, format!("{}: the name is no UTF-8; rename the file", name.display()));
+            name.to_str().map(str::to_owned).ok_or_else(not_text)
+        };
+        found.into_iter().map(named).collect()
     }
 
     fn schedulers(&self, text: &Text<'_>) -> Result<Vec<String>, DescriptionError> {

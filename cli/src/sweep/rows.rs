@@ -11,8 +11,8 @@ use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array as _, ArrayRef, RecordBatch};
 use arrow_schema::{DataType, Field, Schema, SchemaRef};
-use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchReaderBuilder};
+use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
 use traces::whole_file::WholeFile;
@@ -227,14 +227,16 @@ pub struct RowReader {
 }
 
 impl RowReader {
-    /// Opens the file.
+    /// Opens the file. Columns that are not asked for are not read.
     ///
     /// # Errors
     /// A file that cannot be read, is no Parquet or lacks a column.
     pub fn open(path: &Path, columns: &Columns) -> Result<RowReader> {
         let open = || -> Result<ParquetRecordBatchReader> {
             let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
-            Ok(builder.with_batch_size(ROWS_PER_GROUP).build()?)
+            let names = columns.0.iter().map(|(name, _)| name.as_str());
+            let wanted = ProjectionMask::columns(builder.parquet_schema(), names);
+            Ok(builder.with_projection(wanted).with_batch_size(ROWS_PER_GROUP).build()?)
         };
         let batches = open().with_context(|| path.display().to_string())?;
         Ok(RowReader { path: path.to_owned(), columns: columns.clone(), batches, rows: Vec::new().into_iter() })
@@ -256,6 +258,18 @@ impl Iterator for RowReader {
             }
         }
     }
+}
+
+/// The number of rows of a file, from its footer.
+///
+/// # Errors
+/// A file that cannot be read or is no Parquet.
+pub fn count(path: &Path) -> Result<u64> {
+    let open = || -> Result<u64> {
+        let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
+        Ok(builder.metadata().file_metadata().num_rows().unsigned_abs())
+    };
+    open().with_context(|| path.display().to_string())
 }
 
 /// The whole number in a column of a row.
@@ -299,6 +313,29 @@ mod tests {
         write_file(&path, &columns(), rows.iter().cloned().map(Ok)).unwrap();
         let read: Vec<Row> = RowReader::open(&path, &columns()).unwrap().map(Result::unwrap).collect();
         assert_eq!(read, rows);
+    }
+
+    #[test]
+    fn columns_that_are_not_asked_for_are_not_read() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.parquet");
+        let row = |n: i64| vec![Cell::Text(n.to_string()), Cell::Whole(n), Cell::Empty, Cell::Bytes(vec![7; 9])];
+        write_file(&path, &columns(), (0..600).map(|n| Ok(row(n)))).unwrap();
+        assert_eq!(count(&path).unwrap(), 600);
+        let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(&path).unwrap()).unwrap();
+        let mut bytes = std::fs::read(&path).unwrap();
+        for group in builder.metadata().row_groups() {
+            let (at, length) = group.column(3).byte_range();
+            bytes[at as usize..(at + length) as usize].fill(0xff);
+        }
+        std::fs::write(&path, bytes).unwrap();
+        let of = |some: &[usize]| {
+            let columns = Columns(some.iter().map(|at| columns().0[*at].clone()).collect());
+            RowReader::open(&path, &columns).unwrap().collect::<Result<Vec<Row>>>()
+        };
+        let read = of(&[1, 0]).unwrap();
+        assert!(read.len() == 600 && read[17] == vec![Cell::Whole(17), Cell::Text("17".to_owned())], "{:?}", read[17]);
+        assert!(of(&[1, 3]).is_err(), "the damage is none");
     }
 
     #[test]

@@ -20,6 +20,7 @@ use traces::whole_file::WholeFile;
 
 use self::draws::{Draws, Purpose};
 use self::question::Question;
+pub use self::question::{Figure, figure};
 use self::result::{Gain, Limit, Searched, Settings, Tuning, Used, Verdict};
 use self::rounds::{Found, Runner, costs, folder_text};
 use self::score::{Results, interval, mean};

@@ -60,7 +60,11 @@ pub static FIGURES: LazyLock<Vec<Figure>> = LazyLock::new(|| {
     all
 });
 
-fn figure(name: &str) -> Result<&'static Figure> {
+/// The figure of this name.
+///
+/// # Errors
+/// There is none.
+pub fn figure(name: &str) -> Result<&'static Figure> {
     let found = FIGURES.iter().find(|figure| figure.name == name);
     let unknown = || {
         let names: Vec<&str> = FIGURES.iter().map(|figure| figure.name.as_str()).collect();

@@ -17,6 +17,22 @@ pub fn report(folder: &Path) -> String {
     std::fs::read_to_string(path).unwrap()
 }
 
+/// A report of a sweep with pairs, in this folder.
+pub fn sweep_report(folder: &Path) -> String {
+    let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
+    for name in ["web.parquet", "mail.parquet", "oltp.parquet"] {
+        std::fs::copy(sample(name), path(name)).unwrap();
+    }
+    std::fs::write(path("none.parquet"), "PAR1 and no more").unwrap();
+    let plan = "traces = ['*.parquet']\ndrives = ['cheetah-15k4', 'nvme-ssd']\npacing = 'closed'\nmap = 'remap'\n\
+                schedulers = ['fifo', 'cats', { name = 'deadline', fifo_batch = [1, 16] }]\n\
+                windows = [{ end = '5s' }]\n[pairs]\n";
+    std::fs::write(path("plan.toml"), plan).unwrap();
+    stdout(&["sweep", &path("plan.toml"), "--out", &path("sweep")]);
+    stdout(&["report", &path("sweep"), "-o", &path("sweep.html")]);
+    std::fs::read_to_string(path("sweep.html")).unwrap()
+}
+
 /// Opens a page of that width, with scripts that are added to its end. The last one leaves JSON in the attribute
 /// `data-found` of the page. Returns it, and what the console says.
 pub fn opened(folder: &Path, page: &str, width: u32, scripts: &[&str]) -> (Value, String) {

@@ -17,6 +17,8 @@ use crate::ticks::Scale;
 /// The lightest and the darkest shade.
 const SHADE: [[f64; 3]; 2] = [[222.0, 235.0, 247.0], [8.0, 48.0, 107.0]];
 
+/// How much of its colour a pale dot has.
+const PALE: f64 = 0.5;
 /// Most runs of cells in a picture.
 const RUNS_MAX: usize = 2500;
 
@@ -133,6 +135,7 @@ fn draw_spans<B: Canvas>(
     along: Scale,
     colour: RGBColor,
 ) -> Result<(), PictureError> {
+    let colour = colour.mix(if spans.is_pale { PALE } else { 1.0 });
     for (width, of) in [(2, &spans.thin), (7, &spans.thick)] {
         for [from, to, height] in of.iter().filter(|span| span.iter().all(|value| value.is_finite())) {
             let [left, right] = [from, to].map(|x| pixel([*x, *height], panel, along));

@@ -14,6 +14,8 @@ pub struct Spans {
     pub thin: Vec<[f64; 3]>,
     /// Thick ones.
     pub thick: Vec<[f64; 3]>,
+    /// Whether they stand behind the others in importance.
+    pub is_pale: bool,
 }
 
 impl Spans {
@@ -34,7 +36,8 @@ impl Spans {
                 continue;
             }
             let colour = number % COLOURS;
-            let _ = write!(text, "<path class=\"span {width} c{colour}\" data-line=\"{number}\" d=\"");
+            let pale = if self.is_pale { " pale" } else { "" };
+            let _ = write!(text, "<path class=\"span {width}{pale} c{colour}\" data-line=\"{number}\" d=\"");
             for [from, to, height] in spans.iter().filter(|span| span.iter().all(|value| value.is_finite())) {
                 let along = |value: f64| libm::round(x.at(value) * UNITS);
                 let down = libm::round((1.0 - y.at(*height)) * UNITS);

@@ -4,6 +4,7 @@
 
 pub mod alignment;
 pub mod calibration;
+pub mod catalog;
 pub mod closed;
 pub mod cross;
 pub mod decisions;

@@ -43,6 +43,7 @@ mod growing;
 mod pages;
 mod reader;
 mod recovery;
+mod summary;
 mod table;
 mod writer;
 
@@ -58,6 +59,7 @@ use crate::units::{Lba, Timestamp};
 pub use growing::{GrowingWriter, ROWS_PER_GROUP};
 pub use reader::ParquetReader;
 pub use recovery::{Recovered, is_whole, recover};
+pub use summary::{Sum, Summary, summarise};
 pub(crate) use table::TableWriter;
 pub use writer::ParquetWriter;
 pub(crate) use writer::refused;

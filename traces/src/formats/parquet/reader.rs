@@ -20,7 +20,7 @@ use crate::request::VmId;
 use crate::trace::{Extent, Losses, ReadOptions, TraceMeta, TraceReader};
 
 /// Rows decoded at once.
-const ROWS_PER_BATCH: usize = 8_192;
+pub(super) const ROWS_PER_BATCH: usize = 8_192;
 /// The key counted for a file whose writer was stopped: it is unknown how many requests were outstanding.
 const UNFINISHED: &str = "the end of a trace whose recording was stopped (`iocast capture recover` completes the file)";
 /// Key of the provenance for the source that a Parquet file was written from.
@@ -264,7 +264,7 @@ impl TraceReader for ParquetReader {
 /// Calls the Parquet library, which panics on some damaged files (version 60 does, e.g. where a run
 /// length has too many bytes), and makes an error of that. The row group that was being decoded is given up
 /// by the caller, so that it does not matter in which state the panic left it.
-fn caught<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
+pub(super) fn caught<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
     catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
         let text = panic.downcast_ref::<String>().map(String::as_str);
         let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
@@ -290,15 +290,15 @@ fn decode(reader: &mut ColumnReader, rows: usize, column: Column<'_>) -> Result<
 }
 
 /// The facts of the footer, checked.
-struct Footer {
+pub(super) struct Footer {
     meta: TraceMeta,
-    extent: Option<Extent>,
+    pub(super) extent: Option<Extent>,
     checksum: Option<String>,
     texts: Vec<String>,
 }
 
 impl Footer {
-    fn of(path: &Path, metadata: &ParquetMetaData) -> Result<Footer, ReadError> {
+    pub(super) fn of(path: &Path, metadata: &ParquetMetaData) -> Result<Footer, ReadError> {
         let fail = |problem| ReadError::new(path, Place::Whole, problem);
         let value = |key: &str| {
             let pairs = metadata.file_metadata().key_value_metadata()?;
@@ -370,6 +370,6 @@ fn check_rows(metadata: &ParquetMetaData, extent: Option<Extent>) -> Result<(), 
     if rows == expected { Ok(()) } else { Err(format!("{rows} rows, but the metadata speak of {expected}")) }
 }
 
-fn undecodable(path: &Path, place: Place, error: &ParquetError) -> ReadError {
+pub(super) fn undecodable(path: &Path, place: Place, error: &ParquetError) -> ReadError {
     ReadError::malformed(path, place, format!("undecodable Parquet: {error}"))
 }

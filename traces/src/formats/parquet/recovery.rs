@@ -69,14 +69,11 @@ pub fn is_whole(path: &Path) -> Result<bool, ReadError> {
 /// The contents of a file that ends without its whole footer; `None` if it has one, or never was a file that
 /// grew.
 pub(super) fn find(file: &File, bytes: u64) -> io::Result<Option<Recovered>> {
-    if !grew(file, bytes)? {
+    // A whole footer is no checkpoint. It is looked for first, since a checkpoint is searched for in a MiB.
+    if ends_whole(file, bytes)? || !grew(file, bytes)? {
         return Ok(None);
     }
     let mut end = bytes;
-    // A whole footer is no checkpoint.
-    if ends_whole(file, bytes)? {
-        return Ok(None);
-    }
     while let Some(at) = magic_before(file, end)? {
         if let Some(found) = chain(file, at)? {
             return Ok(Some(Recovered { torn_bytes: bytes - at, ..found }));

@@ -1,0 +1,99 @@
+//! Where a trace belongs in a catalogue, by what is known of its origin. Of an anonymous trace all names are pseudonyms.
+
+use std::path::Path;
+
+use traces::TraceMeta;
+use traces::anonymise::Anonymiser;
+use traces::trace::AddressSpace;
+
+use crate::arguments::Convert;
+
+/// The name of the one VM of a trace that names none.
+const NO_NAME: &str = "vm0";
+/// Endings of compressed files, which are no part of a trace's name.
+const COMPRESSED: [&str; 4] = [".gz", ".zst", ".xz", ".bz2"];
+
+/// The names of a trace.
+pub struct Names {
+    pub host: Option<String>,
+    /// By number; one for a trace on one device.
+    pub devices: Vec<Option<String>>,
+    /// The file's, without its ending.
+    pub file: String,
+}
+
+impl Names {
+    /// The names of the trace at `input`.
+    pub fn of(arguments: &Convert, input: &Path, meta: &TraceMeta, anonymiser: Option<&Anonymiser>) -> Names {
+        let shown = |(kind, name): (&str, String)| match anonymiser {
+            Some(anonymiser) => anonymiser.pseudonym(kind, &name),
+            None => name,
+        };
+        let name = input.file_name().unwrap_or_default().to_string_lossy().into_owned();
+        let file = match anonymiser {
+            // The pseudonym that stands in the trace's metadata.
+            Some(anonymiser) => anonymiser.pseudonym("converted_from", &name),
+            None => without_endings(&name),
+        };
+        Names {
+            host: host(arguments, meta).map(shown),
+            devices: devices(arguments, meta).into_iter().map(|device| device.map(shown)).collect(),
+            file,
+        }
+    }
+}
+
+/// A name with its kind, by which pseudonyms differ.
+type Named = (&'static str, String);
+
+/// A note on the origin: one of the command line before one of the trace.
+fn note(arguments: &Convert, meta: &TraceMeta, key: &'static str) -> Option<Named> {
+    let given = arguments.provenance.iter().find_map(|note| note.strip_prefix(key)?.strip_prefix('='));
+    given.or_else(|| meta.provenance.get(key).map(String::as_str)).map(|name| (key, name.to_owned()))
+}
+
+/// The host by the origin, by the command line for a trace without, or the one VM that was recorded: it is the host of
+/// its disk.
+fn host(arguments: &Convert, meta: &TraceMeta) -> Option<Named> {
+    let of_origin = note(arguments, meta, "host").or_else(|| note(arguments, meta, "hostname"));
+    let given = || Some(("host", arguments.host.clone()?));
+    let of_vm = || match meta.vms.as_slice() {
+        [vm] if meta.address_space == AddressSpace::Shared && vm != NO_NAME => Some(("vm", vm.clone())),
+        _ => None,
+    };
+    of_origin.or_else(given).or_else(of_vm)
+}
+
+/// The devices that a trace of several names, or the one device by the origin, or by the command line.
+fn devices(arguments: &Convert, meta: &TraceMeta) -> Vec<Option<Named>> {
+    if meta.address_space == AddressSpace::PerVm {
+        return meta.vms.iter().map(|name| Some(("vm", name.clone()))).collect();
+    }
+    let captured = || {
+        let names = meta.provenance.get("capture.devices")?;
+        (!names.contains(',')).then(|| ("device", names.clone()))
+    };
+    let numbered = || {
+        let (_, name) = meta.provenance.iter().find(|(key, _)| key.ends_with(".device"))?;
+        Some(("device", name.clone()))
+    };
+    let given = || Some(("device", arguments.device_name.clone()?));
+    vec![note(arguments, meta, "device").or_else(captured).or_else(given).or_else(numbered)]
+}
+
+/// A file's name without its ending, and without that of a compression.
+fn without_endings(name: &str) -> String {
+    let plain = COMPRESSED.iter().find_map(|ending| name.strip_suffix(ending)).unwrap_or(name);
+    Path::new(plain).file_stem().unwrap_or_default().to_string_lossy().into_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn endings_are_no_part_of_a_name() {
+        let names = ["web.parquet", "web.csv.gz", "sda.blktrace.0", "web", ".csv", "a.b.zst"];
+        assert_eq!(names.map(without_endings), ["web", "web", "sda.blktrace", "web", ".csv", "a"]);
+    }
+}
