@@ -25,10 +25,12 @@ pub(crate) fn closed(parts: &[&[TracedRequest]], workloads: &[Workload], start: 
     // A replay asks for none of it.
     let meta = TraceMeta::new("isolated", Layer::GuestQueue, "trace");
     let mut roles = JournalRoles::default();
+    let mut throttled = Vec::new();
     let trace = |(vm, (part, workload)): (usize, (&&[TracedRequest], &Workload))| {
         let vm = VmId(vm as u16);
         let records: Vec<Record> = part.iter().map(|request| request.record(vm)).collect();
         roles.add_vm(vm, &workload.journal_roles);
+        throttled.extend((workload.background_depth < u32::MAX).then_some(vm));
         VmTrace {
             name: String::new(),
             path: PathBuf::new(),
@@ -38,5 +40,6 @@ pub(crate) fn closed(parts: &[&[TracedRequest]], workloads: &[Workload], start: 
     };
     let vms = parts.iter().zip(workloads).enumerate().map(trace).collect();
     let traces = MergedTraces::new(vms, TimeWindow::default(), Sectors::new(u64::MAX));
-    Closed::new(traces.on_clock_from(Timestamp::ZERO)).with_roles(roles).starting_at(start)
+    let closed = Closed::new(traces.on_clock_from(Timestamp::ZERO)).with_roles(roles);
+    closed.with_throttled_flushes(&throttled).starting_at(start)
 }

@@ -2,8 +2,8 @@
 //!
 //! [`Closed`] sends each request one think time after what it waits for, as in every other replay. Added here is what
 //! lies between the VM and the device and is no stage of the simulated stack: background writes that the VM's kernel
-//! throttles, and completions that its host reports together. Flushes and discards never reach the device. They take as
-//! long as they took in the trace; a flush waits for durable writes first.
+//! throttles together with flushes, and completions that its host reports together. Flushes and discards never reach
+//! the device. They take as long as they took in the trace; a flush waits for durable writes first.
 
 use std::cell::Cell;
 use std::cmp::Reverse;
@@ -64,15 +64,20 @@ impl<'a> VmSource<'a> {
             Some(place) => *place = request,
             None => self.requests.push(request),
         }
-        let vm = &mut self.vms[usize::from(request.vm.0)];
-        if !moves_data(&request) {
-            if vm.starts_without_data(id, &request) {
-                self.serve_without_data(now, id);
-            }
-        } else if vm.arrives(id, &request) {
-            self.ready.push_back(id);
+        if self.vms[usize::from(request.vm.0)].arrives(id, &request) {
+            self.go_on(now, id);
         }
         Ok(())
+    }
+
+    /// A request that the VM's kernel does not hold back goes to the device, or is served if it moves no data.
+    fn go_on(&mut self, now: Timestamp, id: RequestId) {
+        let request = self.requests[id.index()];
+        if moves_data(&request) {
+            self.ready.push_back(id);
+        } else if self.vms[usize::from(request.vm.0)].starts_without_data(id, &request) {
+            self.serve_without_data(now, id);
+        }
     }
 
     /// Serves a request that moves no data, in the time that it took in the trace.
@@ -87,7 +92,6 @@ impl<'a> VmSource<'a> {
     fn complete(&mut self, now: Timestamp, id: RequestId) {
         let request = self.requests[id.index()];
         let vm = usize::from(request.vm.0);
-        self.ready.extend(self.vms[vm].release(&request));
         self.vms[vm].completes(&request);
         while let Some(flush) = self.vms[vm].next_flush() {
             self.serve_without_data(now, flush);
@@ -95,9 +99,13 @@ impl<'a> VmSource<'a> {
         self.end(now, id);
     }
 
-    /// Ends a request in the closed replay.
+    /// Ends a request in the closed replay. One that the kernel has held back may go on in its place.
     fn end(&mut self, now: Timestamp, id: RequestId) {
-        self.closed.completed(now, id, &self.requests[id.index()]);
+        let request = self.requests[id.index()];
+        if let Some(next) = self.vms[usize::from(request.vm.0)].release(&request) {
+            self.go_on(now, next);
+        }
+        self.closed.completed(now, id, &request);
         self.free.push(id);
     }
 }
@@ -328,6 +336,31 @@ mod tests {
             assert_eq!(read.0, write.1 + Nanos::from_us(200 + 1000));
         }
         assert_eq!(of(80).count(), 49, "{seen:?}");
+    }
+
+    #[test]
+    fn flush_waits_behind_throttled_background_writes() {
+        // The kernel lets one background write go at a time. Of two, the second waits, and then the flush of a process
+        // that reads 1 ms after it.
+        let mut requests = Vec::new();
+        for n in 0..50u64 {
+            let at = n * 100_000;
+            let issued = |us: u64| Timestamp::from_ns((at + us) * 1000);
+            requests.push(background(1, at, 3000));
+            requests.push(TracedRequest { issued: issued(3000), ..background(1, at + 10, 5990) });
+            let flush = TracedRequest::sent(Operation::Flush, 2, at + 100, 6100);
+            requests.push(TracedRequest { sectors: 0, issued: issued(6000), ..flush });
+            requests
+                .push(TracedRequest { lba: Lba::new(80), ..TracedRequest::sent(Operation::Read, 2, at + 7200, 500) });
+        }
+        let limited = |workload: &mut Workload| workload.background_depth = 1;
+        for service_us in [3000, 9000] {
+            let seen = at_once(&[&requests], limited, service_us);
+            let mut reads = seen.iter().filter(|(.., lba)| *lba == 80).map(|(arrival, ..)| *arrival);
+            // The first flush arrives at 0.1 ms and takes 0.2 ms.
+            assert_eq!(reads.next().unwrap(), Timestamp::ZERO + Nanos::from_us(2 * service_us + 200 + 1000));
+            assert_eq!(reads.count(), 49 - 1, "{seen:?}");
+        }
     }
 
     #[test]

@@ -3,7 +3,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use traces::{Flags, Nanos, Operation, Request, RequestId, StreamId, Timestamp};
+use traces::{Flags, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
 
 use crate::isolated_trace::TracedRequest;
 use crate::twin::workload::Workload;
@@ -17,11 +17,11 @@ pub(crate) struct SimulatedVm {
     pub(crate) at_device: u32,
     /// Completions that the host reports with the next one.
     pub(crate) held_completions: Vec<RequestId>,
-    /// The most background writes in flight at once.
+    /// The most background writes and flushes in flight at once.
     background_depth: u32,
-    /// Number of background writes in flight.
+    /// Number of background writes and flushes in flight.
     background_in_flight: u32,
-    /// Background writes that wait until fewer are in flight, the oldest first.
+    /// Those that wait until fewer are in flight, the oldest first.
     throttled: VecDeque<RequestId>,
     /// Number of outstanding durable writes.
     durable_outstanding: u32,
@@ -52,22 +52,22 @@ impl SimulatedVm {
         }
     }
 
-    /// Counts the arrival of a request that moves data. Returns whether it goes to the device now, and is not kept until
-    /// fewer background writes are in flight ([`SimulatedVm::release`]).
+    /// Counts the arrival of a request. Returns whether it goes on now, and is not kept until fewer background writes and
+    /// flushes are in flight ([`SimulatedVm::release`]).
     pub(crate) fn arrives(&mut self, id: RequestId, request: &Request) -> bool {
         self.durable_outstanding += u32::from(is_durable(request));
-        let is_free = !is_background(request) || self.background_in_flight < self.background_depth;
+        let is_free = !is_throttled(request) || self.background_in_flight < self.background_depth;
         if is_free {
-            self.background_in_flight += u32::from(is_background(request));
+            self.background_in_flight += u32::from(is_throttled(request));
         } else {
             self.throttled.push_back(id);
         }
         is_free
     }
 
-    /// The throttled write that goes to the device in place of a request that has completed, if there is one.
+    /// The throttled request that goes on in place of one that has completed, if there is one.
     pub(crate) fn release(&mut self, completed: &Request) -> Option<RequestId> {
-        if !is_background(completed) {
+        if !is_throttled(completed) {
             return None;
         }
         let next = self.throttled.pop_front();
@@ -101,12 +101,14 @@ impl SimulatedVm {
     }
 }
 
-/// Whether no process waits for a request.
-fn is_background(request: &Request) -> bool {
-    request.operation == Operation::Write && !request.is_sync()
+/// Whether Linux throttles a request: a write that no process waits for, or a flush, which is a write without the flag
+/// of one that is waited for (`wbt_should_throttle` in `block/blk-wbt.c`, `blkdev_issue_flush`, Linux 6.1).
+fn is_throttled(request: &Request) -> bool {
+    request.operation == Operation::Flush || request.operation == Operation::Write && !request.is_sync()
 }
 
-/// Whether a request is a write that is flushed.
+/// Whether a request is a write of data that is flushed.
 fn is_durable(request: &Request) -> bool {
-    request.operation == Operation::Write && request.flags.intersects(Flags::PREFLUSH | Flags::FUA)
+    let is_flushed = request.flags.intersects(Flags::PREFLUSH | Flags::FUA);
+    request.operation == Operation::Write && request.sectors() > Sectors::ZERO && is_flushed
 }

@@ -70,6 +70,8 @@ struct Seen {
     durable_until: Timestamp,
     /// Records that have not arrived yet.
     buffered: u64,
+    /// Whether the waits of its flushes behind write-back are made outside, and not think time.
+    waits_outside: bool,
     /// Whether its trace has no further records.
     is_read: bool,
     /// Whether its end was announced.
@@ -78,10 +80,13 @@ struct Seen {
 
 impl Seen {
     /// When a flush would have completed if the kernel had issued it as soon as the flush machine let it. The kernel
-    /// throttles flushes together with background writes (`block/blk-wbt.c`, Linux 6.1), which no replay does. So this
-    /// wait becomes think time. Without the time of issue it is not known.
+    /// throttles flushes together with background writes (`block/blk-wbt.c`, Linux 6.1), which no replay on a drive
+    /// does. So this wait becomes think time. Without the time of issue it is not known.
     fn flush_without_wait(&self, record: &Record) -> Option<Timestamp> {
         let (completed, arrival) = (record.observed.completed?, record.request.arrival);
+        if self.waits_outside {
+            return Some(completed);
+        }
         let Some(issued) = record.observed.issued.filter(|issued| *issued <= completed) else { return Some(completed) };
         let could = self.durable_until.min(issued).max(arrival);
         Some(could + completed.since(issued))
@@ -150,6 +155,17 @@ impl Closed {
     #[must_use]
     pub fn with_roles(self, roles: JournalRoles) -> Closed {
         Closed { roles: Some(roles), ..self }
+    }
+
+    /// The same replay, of VMs whose flushes are held back outside while write-back is throttled.
+    #[must_use]
+    pub fn with_throttled_flushes(mut self, vms: &[VmId]) -> Closed {
+        for vm in vms {
+            let vm = usize::from(vm.0);
+            self.seen.resize(self.seen.len().max(vm + 1), Seen::default());
+            self.seen[vm].waits_outside = true;
+        }
+        self
     }
 
     /// The traces, with the counts of the records read.
