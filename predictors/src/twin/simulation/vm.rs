@@ -21,8 +21,10 @@ pub(crate) struct SimulatedVm {
     background_depth: u32,
     /// Number of background writes and flushes in flight.
     background_in_flight: u32,
-    /// Those that wait until fewer are in flight, the oldest first.
-    throttled: VecDeque<RequestId>,
+    /// Streams of which one waits until fewer are in flight, in the order of waiting (`rq_qos_wait`).
+    throttled: VecDeque<StreamId>,
+    /// The requests of these streams. Only the first waits: a thread sends the next one after it.
+    held_back: BTreeMap<StreamId, VecDeque<RequestId>>,
     /// Number of outstanding durable writes.
     durable_outstanding: u32,
     /// Flushes that wait until there are none.
@@ -46,6 +48,7 @@ impl SimulatedVm {
             background_depth: workload.background_depth.max(1),
             background_in_flight: 0,
             throttled: VecDeque::new(),
+            held_back: BTreeMap::new(),
             durable_outstanding: 0,
             waiting_flushes: Vec::new(),
             took_without_data,
@@ -60,7 +63,11 @@ impl SimulatedVm {
         if is_free {
             self.background_in_flight += u32::from(is_throttled(request));
         } else {
-            self.throttled.push_back(id);
+            let held_back = self.held_back.entry(request.stream).or_default();
+            if held_back.is_empty() {
+                self.throttled.push_back(request.stream);
+            }
+            held_back.push_back(id);
         }
         is_free
     }
@@ -70,8 +77,15 @@ impl SimulatedVm {
         if !is_throttled(completed) {
             return None;
         }
-        let next = self.throttled.pop_front();
-        self.background_in_flight -= u32::from(next.is_none());
+        let Some(stream) = self.throttled.pop_front() else {
+            self.background_in_flight -= 1;
+            return None;
+        };
+        let held_back = self.held_back.get_mut(&stream)?;
+        let next = held_back.pop_front();
+        if !held_back.is_empty() {
+            self.throttled.push_back(stream);
+        }
         next
     }
 
