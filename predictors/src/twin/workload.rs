@@ -12,9 +12,9 @@
 
 use replay::Limits;
 use replay::sources::JournalRoles;
-use traces::{Nanos, Record, Sectors, Timestamp, VmId};
+use traces::{Nanos, Operation, Record, Sectors, Timestamp, VmId};
 
-use crate::isolated_trace::{IsolatedTrace, each_issued};
+use crate::isolated_trace::{IsolatedTrace, TracedRequest, each_issued};
 use crate::twin::device::policy::in_vm;
 
 /// Longest time between two completions that may have been reported together. A device with an arm needs more for a
@@ -32,8 +32,11 @@ pub(crate) struct Workload {
     pub(crate) journal_roles: JournalRoles,
     /// Share of completions that are reported only with the next one.
     pub(crate) coalesced_share: f64,
-    /// The most background writes (which no process waits for) that the VM has in flight at once.
+    /// The number of background writes (which no process waits for) and flushes in flight from which on no further
+    /// background write is issued.
     pub(crate) background_depth: u32,
+    /// The same for flushes.
+    pub(crate) flush_depth: u32,
     /// Limits of the VM's own queue.
     pub(crate) limits: Limits,
     /// The scheduler that is most like the VM's own.
@@ -46,10 +49,12 @@ pub(crate) fn infer(trace: &IsolatedTrace) -> Workload {
     // The depth is known only if it was reached: a VM that never kept a request waiting may have no limit.
     let depth = if choices.any() { max_in_flight(trace) } else { u32::MAX };
     let records: Vec<Record> = trace.requests.iter().map(|request| request.record(VmId::default())).collect();
+    let background_depth = background_depth(trace);
     Workload {
         journal_roles: JournalRoles::of(&records),
         coalesced_share: coalesced_share(trace),
-        background_depth: background_depth(trace),
+        background_depth,
+        flush_depth: flush_depth(trace, background_depth),
         limits: Limits { depth, merge: trace.merges, max_sectors: max_sectors(trace), ..Limits::default() },
         scheduler: if choices.prefers_reads() { "mq-deadline" } else { "fifo" },
     }
@@ -81,20 +86,38 @@ fn coalesced_share(trace: &IsolatedTrace) -> f64 {
     (between(Nanos::ZERO, COALESCED_GAP_MAX) - by_chance).max(0.0) / waited().count().max(1) as f64
 }
 
-/// The most background writes (which no process waits for) that the VM has in flight at once.
+/// The number of background writes and flushes in flight from which on no further background write is issued.
 ///
 /// Linux throttles background writes so that they do not delay reads (`block/blk-wbt.c`). A throttled write is issued
 /// as soon as one fewer is in flight, so the limit is one more than the median number in flight at that time.
 pub(crate) fn background_depth(trace: &IsolatedTrace) -> u32 {
-    let writes = trace.moving().filter(|request| !request.sync);
+    depth_of(trace.moving().filter(|request| !request.sync), |_| true).unwrap_or(u32::MAX)
+}
+
+/// The same for flushes, which have a higher limit (`get_limit`: background writes have a limit of their own).
+fn flush_depth(trace: &IsolatedTrace, background_depth: u32) -> u32 {
+    if background_depth == u32::MAX {
+        return u32::MAX;
+    }
+    let is_flush = |request: &TracedRequest| request.operation == Operation::Flush;
+    let throttled = trace.requests.iter().filter(|request| is_flush(request) || request.moves_data() && !request.sync);
+    depth_of(throttled, is_flush).map_or(background_depth, |depth| depth.max(background_depth))
+}
+
+/// One more than the median number of `requests` in flight when one of them of a `kind` that had waited is issued.
+/// `None` if too few have waited.
+fn depth_of<'a>(
+    requests: impl Iterator<Item = &'a TracedRequest>,
+    kind: impl Fn(&TracedRequest) -> bool,
+) -> Option<u32> {
     let mut found = Vec::new();
-    each_issued(writes, |request, in_flight| {
-        if request.issued.saturating_since(request.arrival) > THROTTLED_WAIT_MIN {
+    each_issued(requests, |request, in_flight| {
+        if kind(request) && request.issued.saturating_since(request.arrival) > THROTTLED_WAIT_MIN {
             found.push(in_flight.len());
         }
     });
     found.sort_unstable();
-    if found.len() < THROTTLED_WRITES_MIN { u32::MAX } else { found[found.len() / 2] as u32 + 1 }
+    (found.len() >= THROTTLED_WRITES_MIN).then(|| found[found.len() / 2] as u32 + 1)
 }
 
 /// The most requests that the VM had in flight at once.
@@ -106,10 +129,7 @@ fn max_in_flight(trace: &IsolatedTrace) -> u32 {
 
 #[cfg(test)]
 mod tests {
-    use traces::Operation;
-
     use super::*;
-    use crate::isolated_trace::TracedRequest;
 
     /// Pairs of requests in flight at once. The second completes `apart_us` microseconds after the first.
     fn pairs(apart_us: impl Fn(u64) -> u64) -> IsolatedTrace {

@@ -88,7 +88,7 @@ impl<'a> VmSource<'a> {
         self.completions.push(Reverse((now.saturating_add(took), self.sequence, id)));
     }
 
-    /// The completion of a request that moves data has been reported to the VM.
+    /// The VM learns of a completion. What waited for it in the VM's kernel goes on.
     fn complete(&mut self, now: Timestamp, id: RequestId) {
         let request = self.requests[id.index()];
         let vm = usize::from(request.vm.0);
@@ -96,13 +96,7 @@ impl<'a> VmSource<'a> {
         while let Some(flush) = self.vms[vm].next_flush() {
             self.serve_without_data(now, flush);
         }
-        self.end(now, id);
-    }
-
-    /// Ends a request in the closed replay. One that the kernel has held back may go on in its place.
-    fn end(&mut self, now: Timestamp, id: RequestId) {
-        let request = self.requests[id.index()];
-        if let Some(next) = self.vms[usize::from(request.vm.0)].release(&request) {
+        while let Some(next) = self.vms[vm].released() {
             self.go_on(now, next);
         }
         self.closed.completed(now, id, &request);
@@ -144,7 +138,7 @@ impl Source for VmSource<'_> {
             let completion = self.completions.peek().filter(|Reverse((at, ..))| *at <= now);
             if let Some(&Reverse((_, _, id))) = completion {
                 self.completions.pop();
-                self.end(now, id);
+                self.complete(now, id);
             } else if matches!(self.closed.next()?, Next::At(at) if at <= now) {
                 self.arrive(now)?;
             } else {

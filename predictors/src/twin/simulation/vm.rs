@@ -17,14 +17,17 @@ pub(crate) struct SimulatedVm {
     pub(crate) at_device: u32,
     /// Completions that the host reports with the next one.
     pub(crate) held_completions: Vec<RequestId>,
-    /// The most background writes and flushes in flight at once.
+    /// The number of background writes and flushes in flight from which on no further background write goes on.
     background_depth: u32,
+    /// The same for flushes.
+    flush_depth: u32,
     /// Number of background writes and flushes in flight.
     background_in_flight: u32,
     /// Streams of which one waits until fewer are in flight, in the order of waiting (`rq_qos_wait`).
     throttled: VecDeque<StreamId>,
-    /// The requests of these streams. Only the first waits: a thread sends the next one after it.
-    held_back: BTreeMap<StreamId, VecDeque<RequestId>>,
+    /// The requests of these streams, and whether each is a flush. Only the first waits: a thread sends the next one
+    /// after it.
+    held_back: BTreeMap<StreamId, VecDeque<(RequestId, bool)>>,
     /// Number of outstanding durable writes.
     durable_outstanding: u32,
     /// Flushes that wait until there are none.
@@ -46,6 +49,7 @@ impl SimulatedVm {
             at_device: 0,
             held_completions: Vec::new(),
             background_depth: workload.background_depth.max(1),
+            flush_depth: workload.flush_depth.max(1),
             background_in_flight: 0,
             throttled: VecDeque::new(),
             held_back: BTreeMap::new(),
@@ -55,38 +59,45 @@ impl SimulatedVm {
         }
     }
 
-    /// Counts the arrival of a request. Returns whether it goes on now, and is not kept until fewer background writes and
-    /// flushes are in flight ([`SimulatedVm::release`]).
+    /// Counts the arrival of a request. Returns whether it goes on now. If not, it waits behind those that wait
+    /// ([`SimulatedVm::released`]), as in `rq_qos_wait` of Linux.
     pub(crate) fn arrives(&mut self, id: RequestId, request: &Request) -> bool {
         self.durable_outstanding += u32::from(is_durable(request));
-        let is_free = !is_throttled(request) || self.background_in_flight < self.background_depth;
-        if is_free {
-            self.background_in_flight += u32::from(is_throttled(request));
-        } else {
-            let held_back = self.held_back.entry(request.stream).or_default();
-            if held_back.is_empty() {
-                self.throttled.push_back(request.stream);
-            }
-            held_back.push_back(id);
+        if !is_throttled(request) {
+            return true;
         }
-        is_free
+        let is_flush = request.operation == Operation::Flush;
+        if self.throttled.is_empty() && self.has_room(is_flush) {
+            self.background_in_flight += 1;
+            return true;
+        }
+        let held_back = self.held_back.entry(request.stream).or_default();
+        if held_back.is_empty() {
+            self.throttled.push_back(request.stream);
+        }
+        held_back.push_back((id, is_flush));
+        false
     }
 
-    /// The throttled request that goes on in place of one that has completed, if there is one.
-    pub(crate) fn release(&mut self, completed: &Request) -> Option<RequestId> {
-        if !is_throttled(completed) {
+    fn has_room(&self, is_flush: bool) -> bool {
+        self.background_in_flight < if is_flush { self.flush_depth } else { self.background_depth }
+    }
+
+    /// The next request that waited and goes on now, if there is one.
+    pub(crate) fn released(&mut self) -> Option<RequestId> {
+        let stream = *self.throttled.front()?;
+        let &(id, is_flush) = self.held_back.get(&stream)?.front()?;
+        if !self.has_room(is_flush) {
             return None;
         }
-        let Some(stream) = self.throttled.pop_front() else {
-            self.background_in_flight -= 1;
-            return None;
-        };
+        self.background_in_flight += 1;
+        self.throttled.pop_front();
         let held_back = self.held_back.get_mut(&stream)?;
-        let next = held_back.pop_front();
+        held_back.pop_front();
         if !held_back.is_empty() {
             self.throttled.push_back(stream);
         }
-        next
+        Some(id)
     }
 
     /// Whether a request that moves no data is served from now on. A flush is not while durable writes are outstanding:
@@ -99,9 +110,10 @@ impl SimulatedVm {
         !waits
     }
 
-    /// Counts the completion of a request that moves data.
+    /// Counts the completion of a request.
     pub(crate) fn completes(&mut self, request: &Request) {
         self.durable_outstanding -= u32::from(is_durable(request));
+        self.background_in_flight -= u32::from(is_throttled(request));
     }
 
     /// A flush that waits for durable writes, if all have completed.
