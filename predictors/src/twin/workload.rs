@@ -143,6 +143,26 @@ mod tests {
     }
 
     #[test]
+    fn limits_of_background_writes_and_of_flushes_are_those_at_which_they_were_issued() {
+        // A write is in flight for 4 ms. The next one is issued when it completes, and a flush one millisecond before.
+        let mut trace = IsolatedTrace::default();
+        for n in 0..100 {
+            let at = n * 50_000;
+            let issued = |us: u64| Timestamp::from_ns((at + us) * 1000);
+            let write = TracedRequest { sync: false, ..TracedRequest::sent(Operation::Write, 1, at, 4000) };
+            let waits = TracedRequest { issued: issued(4000), completed: issued(8000), ..write };
+            let flush = TracedRequest { sectors: 0, ..TracedRequest::sent(Operation::Flush, 2, at, 3100) };
+            trace.requests.extend([write, waits, TracedRequest { issued: issued(3000), ..flush }]);
+        }
+        let workload = infer(&trace);
+        assert_eq!((workload.background_depth, workload.flush_depth), (1, 2));
+        trace.requests.retain(|request| request.moves_data());
+        assert_eq!(infer(&trace).flush_depth, 1, "no flush has waited");
+        trace.requests.iter_mut().for_each(|request| request.issued = request.arrival);
+        assert_eq!(infer(&trace).flush_depth, u32::MAX, "nothing has waited");
+    }
+
+    #[test]
     fn coalesced_share_counts_close_completions_beyond_those_expected_by_chance() {
         assert_eq!(coalesced_share(&pairs(|_| 3000)), 0.0);
         assert_eq!(coalesced_share(&pairs(|n| if n % 2 == 0 { 50 } else { 3000 })), 0.5);

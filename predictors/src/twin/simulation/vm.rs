@@ -138,3 +138,43 @@ fn is_durable(request: &Request) -> bool {
     let is_flushed = request.flags.intersects(Flags::PREFLUSH | Flags::FUA);
     request.operation == Operation::Write && request.sectors() > Sectors::ZERO && is_flushed
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::{Lba, VmId};
+
+    use super::*;
+    use crate::isolated_trace::IsolatedTrace;
+    use crate::twin::workload::infer;
+
+    #[test]
+    fn who_waits_for_the_throttle_goes_on_in_order_and_nobody_overtakes() {
+        let workload = Workload { background_depth: 1, flush_depth: 2, ..infer(&IsolatedTrace::default()) };
+        let mut vm = SimulatedVm::new(&workload, &[], Timestamp::ZERO);
+        let request = |stream: u32, operation: Operation| {
+            let sectors = Sectors::new(if operation == Operation::Flush { 0 } else { 8 });
+            let mut request = Request::new(Timestamp::ZERO, operation, Lba::ZERO, sectors);
+            (request.vm, request.stream) = (VmId::default(), StreamId(stream));
+            request
+        };
+        let (write, flush) = (request(1, Operation::Write), |stream| request(stream, Operation::Flush));
+        let ids: Vec<RequestId> = (0..6).map(RequestId).collect();
+        assert!(vm.arrives(ids[0], &write));
+        // One write is in flight, so a flush has room and another write has not.
+        assert!(vm.arrives(ids[1], &flush(2)));
+        assert!(!vm.arrives(ids[2], &write) && !vm.arrives(ids[3], &write));
+        // It has to wait behind the first of them, whatever room there is.
+        vm.completes(&flush(2));
+        assert_eq!(vm.released(), None);
+        assert!(!vm.arrives(ids[4], &flush(3)));
+        vm.completes(&write);
+        assert_eq!((vm.released(), vm.released(), vm.released()), (Some(ids[2]), Some(ids[4]), None));
+        // The flusher sends its next write when this one goes on, so the flush came before it.
+        vm.completes(&write);
+        assert_eq!(vm.released(), None);
+        vm.completes(&flush(3));
+        assert_eq!((vm.released(), vm.released()), (Some(ids[3]), None));
+        // Nobody throttles a read.
+        assert!(vm.arrives(ids[5], &request(1, Operation::Read)));
+    }
+}
