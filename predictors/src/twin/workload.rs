@@ -94,11 +94,8 @@ pub(crate) fn background_depth(trace: &IsolatedTrace) -> u32 {
     depth_of(trace.moving().filter(|request| !request.sync), |_| true).unwrap_or(u32::MAX)
 }
 
-/// The same for flushes, which have a higher limit (`get_limit`: background writes have a limit of their own).
+/// The same for flushes, which have no lower limit (`get_limit`: that of background writes is the lowest).
 fn flush_depth(trace: &IsolatedTrace, background_depth: u32) -> u32 {
-    if background_depth == u32::MAX {
-        return u32::MAX;
-    }
     let is_flush = |request: &TracedRequest| request.operation == Operation::Flush;
     let throttled = trace.requests.iter().filter(|request| is_flush(request) || request.moves_data() && !request.sync);
     depth_of(throttled, is_flush).map_or(background_depth, |depth| depth.max(background_depth))
