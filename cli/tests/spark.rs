@@ -122,11 +122,11 @@ impl Cluster {
     }
 
     /// Begins a sweep on the cluster.
-    fn sweep(&self, out: &str) -> Process {
+    fn sweep(&self, out: &str, more: &[&str]) -> Process {
         let log = File::create(self.path(&format!("{out}.log"))).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_iocast"));
         command.args(["sweep", &self.path("plan.toml"), "--out", &self.path(out)]);
-        command.args(["--engine", "spark", "--master", &self.url, "--output-format", "json"]);
+        command.args(["--engine", "spark", "--master", &self.url, "--output-format", "json"]).args(more);
         for conf in [
             &format!("spark.executor.memory={EXECUTOR_MEMORY}"),
             "spark.executor.cores=1",
@@ -171,7 +171,7 @@ fn spark_gives_the_bytes_of_the_local_sweep_though_a_worker_is_killed() {
     iocast().args(["sweep", &cluster.path("plan.toml"), "--out", &cluster.path("local")]).assert().success();
     let local = cluster.results("local");
 
-    let mut whole = cluster.sweep("whole");
+    let mut whole = cluster.sweep("whole", &[]);
     let status = whole.0.wait().unwrap();
     assert!(status.success(), "{}", cluster.log("whole"));
     assert!(!cluster.log("whole").contains("Lost executor"));
@@ -180,7 +180,7 @@ fn spark_gives_the_bytes_of_the_local_sweep_though_a_worker_is_killed() {
     let parts = parts.filter(|part| part.path().extension().is_some_and(|ending| ending == "parquet")).count();
     assert!(parts > 20, "{parts} partitions");
 
-    let mut faulty = cluster.sweep("faulty");
+    let mut faulty = cluster.sweep("faulty", &[]);
     let worker = cluster.workers.pop().unwrap();
     // Some results are there, and a task is in flight on the worker that is killed.
     wait_for("a finished task", || cluster.log("faulty").contains("Finished task 5").then_some(()));
@@ -198,4 +198,15 @@ fn spark_gives_the_bytes_of_the_local_sweep_though_a_worker_is_killed() {
     let summary: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(cluster.path("faulty.json")).unwrap()).unwrap();
     assert_eq!((&summary["tasks"], &summary["failed"]), (&120.into(), &60.into()));
+
+    // The plan's folder has the names of the traces, and a store their content.
+    fs::create_dir(cluster.path("store")).unwrap();
+    for name in ["mail.parquet", "web.parquet", "none.parquet"] {
+        fs::rename(cluster.path(name), cluster.path(&format!("store/{name}"))).unwrap();
+        File::create(cluster.path(name)).unwrap();
+    }
+    let store = format!("file://{}", cluster.path("store"));
+    let status = cluster.sweep("stored", &["--traces-at", &store]).0.wait().unwrap();
+    assert!(status.success(), "{}", cluster.log("stored"));
+    assert!(local == cluster.results("stored"), "the results of a store's traces differ");
 }

@@ -68,6 +68,7 @@ fn submit(engine: &TaskEngine, tasks: &Path, results: &Path, count: u64, asked_b
         .arg(&name)
         .arg(count.div_ceil(tasks_per_part(count)).to_string())
         .arg(schema.join(", "))
+        .args(&engine.traces_at)
         .stdin(Stdio::null())
         // Results are on standard output, and what Spark says is none.
         .stdout(std::io::stderr())

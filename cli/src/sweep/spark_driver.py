@@ -1,15 +1,52 @@
 """Runs the tasks of `iocast sweep` on Apache Spark, each partition through a process `iocast worker`."""
 
+import hashlib
 import os
+import shutil
 import subprocess
 import sys
 import threading
 
 import pyarrow
+import pyarrow.fs
 from pyspark import SparkFiles
 from pyspark.sql import SparkSession
 
-tasks, results, worker, partitions, schema = sys.argv[1:]
+tasks, results, worker, partitions, schema = sys.argv[1:6]
+store = sys.argv[6] if len(sys.argv) > 6 else None
+
+
+def fetch(names, cache):
+    """Copies files of the store that are not in the folder `cache` yet. One that the store lacks stays missing."""
+    files, base = pyarrow.fs.FileSystem.from_uri(store)
+    for name in names:
+        path = os.path.join(cache, name)
+        if not os.path.realpath(path).startswith(os.path.join(os.path.realpath(cache), "")):
+            raise ValueError(f"{name} is not below the plan's folder, so it is not in {store}")
+        if os.path.exists(path):
+            continue
+        os.makedirs(os.path.dirname(path), exist_ok=True)
+        part = f"{path}.{os.getpid()}.part"
+        try:
+            with files.open_input_stream(f"{base}/{name}") as source, open(part, "wb") as copy:
+                shutil.copyfileobj(source, copy)
+        except FileNotFoundError:
+            os.path.exists(part) and os.remove(part)  # Its tasks say so.
+        else:
+            os.replace(part, path)
+
+
+def from_store(batch):
+    """The tasks of a batch, with the node's copies of their traces and profiles of drives."""
+    # Spark removes this folder with the application.
+    root = os.path.abspath(SparkFiles.getRootDirectory())
+    cache = os.path.join(root, hashlib.sha256(store.encode()).hexdigest()[:16])
+    rows = batch.to_pydict()
+    drives = (drive.split(":")[0] for drive in rows["drive"])
+    profiles = [drive for drive in drives if "/" in drive or drive.endswith(".toml")]
+    fetch(sorted({name for name in rows["trace"] + rows["beside"] + profiles if name is not None}), cache)
+    folder = batch.schema.get_field_index("folder")
+    return batch.set_column(folder, batch.schema.field(folder), pyarrow.array([cache] * batch.num_rows))
 
 
 def run(batches):
@@ -24,6 +61,8 @@ def run(batches):
             with process.stdin as pipe:
                 writer = None
                 for batch in batches:
+                    if store is not None:
+                        batch = from_store(batch)
                     if writer is None:
                         writer = pyarrow.ipc.new_stream(pipe, batch.schema)
                     writer.write_batch(batch)
