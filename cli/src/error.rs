@@ -1,6 +1,9 @@
 //! Errors that end the program with a code of their own.
 
+use std::panic;
 use std::process::ExitCode;
+
+use traces::formats::parquet::is_caught;
 
 use crate::output;
 
@@ -24,6 +27,16 @@ impl UsageError {
     pub fn from_display(error: impl std::fmt::Display) -> anyhow::Error {
         UsageError(error.to_string()).into()
     }
+}
+
+/// Says nothing of the panics of the Parquet library that become errors: the error tells file and remedy.
+pub fn hide_caught_panics() {
+    let usual = panic::take_hook();
+    panic::set_hook(Box::new(move |what| {
+        if !is_caught() {
+            usual(what);
+        }
+    }));
 }
 
 /// The program's exit code. Prints an error on standard error.

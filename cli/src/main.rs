@@ -63,6 +63,7 @@ use std::process::ExitCode;
 use crate::arguments::{Cli, Command};
 
 fn main() -> ExitCode {
+    error::hide_caught_panics();
     let cli = Cli::parse_arguments();
     quiet::set(cli.quiet);
     error::exit_code(match cli.command {

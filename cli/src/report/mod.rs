@@ -10,7 +10,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail, ensure};
 use capture::lab::RESULTS_FILE;
-use report::page::Chart;
 use report::{Drawing as _, Page, Size};
 use serde_json::Value;
 use traces::formats;
@@ -29,6 +28,7 @@ use crate::output::{print, written};
 use crate::output_format::OutputFormat;
 use crate::replay::tables::lines;
 use crate::sweep::folder::is_sweep;
+use crate::tune::TUNING_FILE;
 
 /// The size of figures in pixels.
 const FIGURE: Size = Size { width: 900, height: 560 };
@@ -68,9 +68,22 @@ pub fn page(comparison: &Comparison) -> Page {
     Page::of_comparison(comparison, &answer::lines(comparison), &notes)
 }
 
-/// The report of the stored result at `path`, or of the lab in the folder at `path`.
+/// The stored result in the folder of a lab or of a tuning.
+fn result_in(folder: &Path) -> Result<PathBuf> {
+    let known = [RESULTS_FILE, TUNING_FILE].map(|name| folder.join(name));
+    known.into_iter().find(|path| path.is_file()).ok_or_else(|| {
+        UsageError(format!(
+            "{}: it is not the folder of a sweep, a lab or a tuning; give the folder that `--out` named, or the file of a \
+             result",
+            folder.display()
+        ))
+        .into()
+    })
+}
+
+/// The report of the stored result at `path`, or of the lab or tuning in the folder at `path`.
 fn of_stored(path: &Path) -> Result<Page> {
-    let path = &if path.is_dir() { path.join(RESULTS_FILE) } else { path.to_owned() };
+    let path = &if path.is_dir() { result_in(path)? } else { path.to_owned() };
     let name = || path.display().to_string();
     let parsed = traces::read_text(path).map_err(anyhow::Error::from).and_then(|text| {
         serde_json::from_str::<Value>(&text).context("it is no JSON; `--output-format json` prints it")
@@ -149,14 +162,20 @@ impl Outputs {
             written.push(path.display().to_string());
         }
         let Some(folder) = &self.figures else { return Ok(()) };
-        let charts: Vec<&Chart> = page.charts().filter(|chart| chart.has_marks()).collect();
-        for (number, chart) in charts.iter().enumerate() {
-            let stem = format!("{:02}-{}", number + 1, as_file_name(&chart.title));
-            for (ending, bytes) in [("svg", chart.svg(FIGURE)?.into_bytes()), ("png", chart.png(FIGURE)?)] {
-                write_whole(&folder.join(format!("{stem}.{ending}")), &bytes)?;
-            }
+        let mut number = 0;
+        let mut add = |title: &str, svg: &str, png: &[u8]| {
+            number += 1;
+            let stem = format!("{number:02}-{}", as_file_name(title));
+            write_whole(&folder.join(format!("{stem}.svg")), svg.as_bytes())?;
+            write_whole(&folder.join(format!("{stem}.png")), png)
+        };
+        for chart in page.charts().filter(|chart| chart.has_marks()) {
+            add(&chart.title, &chart.svg(FIGURE)?, &chart.png(FIGURE)?)?;
         }
-        written.push(format!("{} figures in {}, each as SVG and PNG", charts.len(), folder.display()));
+        for picture in page.pictures() {
+            add(&picture.title, &picture.svg, &picture.png)?;
+        }
+        written.push(format!("{number} figures in {}, each as SVG and PNG", folder.display()));
         Ok(())
     }
 }

@@ -69,9 +69,9 @@ fn write(reproduced: &Reproduced, files: &Files, arguments: &Reproduce) -> Resul
     files.write(JSON, json.as_bytes(), &mut written)?;
     let markdown = render::render(reproduced, OutputFormat::Markdown, usize::MAX);
     files.write(MARKDOWN, markdown.as_bytes(), &mut written)?;
-    for picture in pictures::draw(&reproduced.reproduction, arguments.picture_size)? {
-        files.write(&format!("{}.svg", picture.ending), picture.svg.as_bytes(), &mut written)?;
-        files.write(&format!("{}.png", picture.ending), &picture.png, &mut written)?;
+    for pictures::Drawn { ending, picture } in pictures::draw(&reproduced.reproduction, arguments.picture_size)? {
+        files.write(&format!("{ending}.svg"), picture.svg.as_bytes(), &mut written)?;
+        files.write(&format!("{ending}.png"), &picture.png, &mut written)?;
     }
     Ok(written)
 }

@@ -1,6 +1,7 @@
 //! Draws each table and figure of a reproduction.
 
 use anyhow::{Context, Result};
+use report::page::Picture;
 use report::{BarsFigure, Drawing, LinesFigure, PictureError, Size};
 use traces::results::reproduction::{Reproduction, Series};
 
@@ -10,15 +11,13 @@ use super::grid::{Grid, named, parts};
 pub const FAMILIES: [&str; 2] = ["-table", "-figure"];
 
 /// A picture, and the ending of its files' names before the dot.
-pub struct Picture {
+pub struct Drawn {
     pub ending: String,
-    pub title: String,
-    pub svg: String,
-    pub png: Vec<u8>,
+    pub picture: Picture,
 }
 
 /// Draws the tables, then the figures, each in the paper's order. A table or figure without points gets no picture.
-pub fn draw(reproduction: &Reproduction, size: Size) -> Result<Vec<Picture>> {
+pub fn draw(reproduction: &Reproduction, size: Size) -> Result<Vec<Drawn>> {
     let mut pictures = Vec::new();
     let authors = authors(&reproduction.paper);
     for Grid { name, cells, .. } in Grid::all(&reproduction.cells) {
@@ -56,13 +55,11 @@ fn authors(paper: &str) -> &str {
 }
 
 /// `None` if there is nothing to draw.
-fn picture(ending: String, title: &str, drawing: &impl Drawing, size: Size) -> Result<Option<Picture>> {
-    let svg = match drawing.svg(size) {
-        Err(PictureError::Empty) => return Ok(None),
-        svg => svg.with_context(|| format!("the picture {ending}"))?,
-    };
-    let png = drawing.png(size).with_context(|| format!("the picture {ending}"))?;
-    Ok(Some(Picture { svg, png, ending, title: title.to_owned() }))
+fn picture(ending: String, title: &str, drawing: &impl Drawing, size: Size) -> Result<Option<Drawn>> {
+    match Picture::drawn(title.to_owned(), drawing, size) {
+        Err(PictureError::Empty) => Ok(None),
+        picture => Ok(Some(Drawn { picture: picture.with_context(|| format!("the picture {ending}"))?, ending })),
+    }
 }
 
 /// `-table2` of Table 2, `-table-shadow-cache` of one with a name.
@@ -105,11 +102,14 @@ mod tests {
             statements: Vec::new(),
         };
         let drawn = draw(&reproduction, Size { width: 640, height: 400 }).unwrap();
-        assert!(drawn[0].svg.contains("Kim 2015, Figure 3, under cfq") && drawn[1].svg.contains("Figure 8, under BA"));
+        assert!(
+            drawn[0].picture.svg.contains("Kim 2015, Figure 3, under cfq")
+                && drawn[1].picture.svg.contains("Figure 8, under BA")
+        );
         assert_eq!(title_of_table("figure 3", &reproduction.figures), "numbers of Figure 3");
         assert_eq!(title_of_table("3", &reproduction.figures), "Table 3");
         // Both have the range of the larger.
-        assert!(drawn.iter().all(|picture| picture.svg.contains("\n100\n")), "{}", drawn[0].svg);
+        assert!(drawn.iter().all(|drawn| drawn.picture.svg.contains("\n100\n")), "{}", drawn[0].picture.svg);
     }
 
     #[test]

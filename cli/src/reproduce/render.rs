@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 use report::Size;
-use report::page::{Picture, Section};
+use report::page::Section;
 use traces::results::reproduction::{
     Alternative, Cell, Choice, Claim, Evidence, GroupError, Reproduced, Reproduction, Series, Source,
 };
@@ -32,7 +32,7 @@ pub fn render(reproduced: &Reproduced, format: OutputFormat, width: usize) -> St
 pub fn document(reproduced: &Reproduced) -> Result<Document> {
     let reproduction = &reproduced.reproduction;
     let drawn = pictures::draw(reproduction, PICTURE)?;
-    let pictures = drawn.into_iter().map(|picture| Picture { title: picture.title, svg: picture.svg });
+    let pictures = drawn.into_iter().map(|drawn| drawn.picture);
     Ok(Document {
         title: reproduction.paper.clone(),
         blocks: in_short(reproduction)

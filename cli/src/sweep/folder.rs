@@ -132,6 +132,10 @@ impl Folder {
 const TASKS: &str = "tasks.parquet";
 const RESULTS: &str = "results.parquet";
 
+/// What is wrong with joined results that cannot be read, and the remedy.
+pub const DAMAGED_RESULTS: &str = "the results are damaged, or of another version of the program; remove the file, and \
+                                   `iocast sweep` with the plan and `--out` of the folder makes it anew";
+
 /// Whether a folder is of a sweep.
 pub fn is_sweep(path: &Path) -> bool {
     [TASKS, RESULTS].iter().any(|name| path.join(name).is_file())
@@ -158,7 +162,7 @@ pub fn complete_results(path: &Path) -> Result<PathBuf> {
             missing => bail!("{}: {missing} of {tasks} tasks have no result yet; {go_on} goes on", path.display()),
         }
     }
-    let found = count(&folder.results())?;
+    let found = count(&folder.results()).context(DAMAGED_RESULTS)?;
     ensure!(
         tasks.is_none_or(|tasks| tasks == found),
         "{}: it has results of {found} tasks, and its table of tasks {}; remove {RESULTS}, and {go_on} makes it anew",

@@ -15,6 +15,7 @@ use parquet::arrow::arrow_reader::{ParquetRecordBatchReader, ParquetRecordBatchR
 use parquet::arrow::{ArrowWriter, ProjectionMask};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::file::properties::WriterProperties;
+use traces::formats::parquet::caught;
 use traces::whole_file::WholeFile;
 
 /// Rows per row group of a file, and the most that are read at once. A row may hold histograms of some KiB.
@@ -222,7 +223,8 @@ pub fn write_file(path: &Path, columns: &Columns, rows: impl IntoIterator<Item =
 pub struct RowReader {
     path: PathBuf,
     columns: Columns,
-    batches: ParquetRecordBatchReader,
+    /// None behind an error.
+    batches: Option<ParquetRecordBatchReader>,
     rows: std::vec::IntoIter<Row>,
 }
 
@@ -238,7 +240,7 @@ impl RowReader {
             let wanted = ProjectionMask::columns(builder.parquet_schema(), names);
             Ok(builder.with_projection(wanted).with_batch_size(ROWS_PER_GROUP).build()?)
         };
-        let batches = open().with_context(|| path.display().to_string())?;
+        let batches = Some(caught(open).with_context(|| path.display().to_string())?);
         Ok(RowReader { path: path.to_owned(), columns: columns.clone(), batches, rows: Vec::new().into_iter() })
     }
 }
@@ -251,10 +253,15 @@ impl Iterator for RowReader {
             if let Some(row) = self.rows.next() {
                 return Some(Ok(row));
             }
-            let read = self.batches.next()?.map_err(anyhow::Error::from).and_then(|batch| self.columns.rows(&batch));
-            match read.with_context(|| self.path.display().to_string()) {
-                Ok(rows) => self.rows = rows.into_iter(),
-                Err(error) => return Some(Err(error)),
+            let batches = self.batches.as_mut()?;
+            let read = caught(|| batches.next().transpose().map_err(anyhow::Error::from));
+            let rows = read.and_then(|batch| batch.map(|batch| self.columns.rows(&batch)).transpose());
+            match rows.with_context(|| self.path.display().to_string()) {
+                Ok(rows) => self.rows = rows?.into_iter(),
+                Err(error) => {
+                    self.batches = None;
+                    return Some(Err(error));
+                }
             }
         }
     }
@@ -269,7 +276,7 @@ pub fn count(path: &Path) -> Result<u64> {
         let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path)?)?;
         Ok(builder.metadata().file_metadata().num_rows().unsigned_abs())
     };
-    open().with_context(|| path.display().to_string())
+    caught(open).with_context(|| path.display().to_string())
 }
 
 /// The whole number in a column of a row.
@@ -336,6 +343,30 @@ mod tests {
         let read = of(&[1, 0]).unwrap();
         assert!(read.len() == 600 && read[17] == vec![Cell::Whole(17), Cell::Text("17".to_owned())], "{:?}", read[17]);
         assert!(of(&[1, 3]).is_err(), "the damage is none");
+    }
+
+    #[test]
+    fn damaged_files_are_errors() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("rows.parquet");
+        let row =
+            |n: i64| vec![Cell::Text(n.to_string()), Cell::Whole(n), Cell::Real(n as f64), Cell::Bytes(vec![7; 9])];
+        write_file(&path, &columns(), (0..300).map(|n| Ok(row(n)))).unwrap();
+        let whole = std::fs::read(&path).unwrap();
+        let (mut unread, mut panics, mut draw) = (0, 0, 1_u64);
+        for at in (0..whole.len()).step_by(7) {
+            let mut bytes = whole.clone();
+            draw = draw.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            bytes[at] ^= (draw >> 56) as u8 | 1;
+            std::fs::write(&path, bytes).unwrap();
+            let rows = RowReader::open(&path, &columns()).and_then(|rows| rows.collect::<Result<Vec<Row>>>());
+            if let Err(error) = rows.and(count(&path)) {
+                assert!(format!("{error:#}").starts_with(&path.display().to_string()), "{error:#}");
+                unread += 1;
+                panics += usize::from(format!("{error:#}").contains("the decoder gave up"));
+            }
+        }
+        assert!(unread > whole.len() / 28 && panics > 0, "{unread} errors, {panics} of them panics");
     }
 
     #[test]

@@ -32,6 +32,8 @@ use crate::error::{LimitsBroken, UsageError};
 use crate::interrupts::remove_unfinished_outputs;
 use crate::sweep::sensitivity::{Observation, Sensitivity, SensitivityError, sensitivity};
 
+/// The file of the result in the folder of a tuning.
+pub const TUNING_FILE: &str = "tune.json";
 /// With fewer windows, a gain in all of them is too likely by chance (2^-4 of four) for a proof.
 const WINDOWS_THAT_PROVE: u64 = 5;
 /// With fewer windows, an interval is called rough.
@@ -64,7 +66,7 @@ pub fn run(arguments: &Tune) -> Result<()> {
         }
     };
     let tuning = conclude(arguments, &question, &space, &split, found, proof.as_ref());
-    let path = arguments.out.join("tune.json");
+    let path = arguments.out.join(TUNING_FILE);
     write(&path, &tuning)?;
     let files = [path.display().to_string()];
     print_result(&tuning, &tables::document(&tuning).blocks, arguments.output_format, &files)?;

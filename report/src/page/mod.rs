@@ -13,6 +13,8 @@ mod spans;
 use askama::Template;
 use traces::printable::printable;
 
+use crate::canvas::{Drawing, PictureError, Size};
+
 pub use chart::{Axis, Chart, Line, Marks};
 pub use courses::of_capture;
 pub use heat::Heat;
@@ -63,6 +65,18 @@ pub struct Picture {
     pub title: String,
     /// The picture. It stands in the page as it is.
     pub svg: String,
+    /// The same as a PNG file, for those who want files.
+    pub png: Vec<u8>,
+}
+
+impl Picture {
+    /// Draws a picture.
+    ///
+    /// # Errors
+    /// Nothing to draw, or an error of the drawing library.
+    pub fn drawn(title: String, drawing: &impl Drawing, size: Size) -> Result<Picture, PictureError> {
+        Ok(Picture { svg: drawing.svg(size)?, png: drawing.png(size)?, title })
+    }
 }
 
 /// A table.
@@ -149,6 +163,11 @@ impl Page {
     /// All charts, in order.
     pub fn charts(&self) -> impl Iterator<Item = &Chart> {
         self.sections.iter().flat_map(|section| &section.charts)
+    }
+
+    /// All pictures that were drawn elsewhere, in the order of the page.
+    pub fn pictures(&self) -> impl Iterator<Item = &Picture> {
+        self.sections.iter().flat_map(|section| &section.pictures)
     }
 }
 

@@ -42,11 +42,11 @@ pub fn scheduler_of(candidate: &str) -> &str {
     }
 }
 
-/// How much worse a value is than the best, as a share of the smaller one.
+/// How much worse a value is than the best, as a share of the best.
 fn worse(value: f64, best: f64, better: Better) -> f64 {
     match better {
         Better::Smaller => value / best - 1.0,
-        Better::Larger => best / value - 1.0,
+        Better::Larger => 1.0 - value / best,
     }
 }
 
@@ -112,11 +112,11 @@ mod tests {
     use super::*;
 
     #[test]
-    fn defaults_are_known_by_their_settings_and_worse_is_of_the_better_one() {
+    fn defaults_are_known_by_their_settings_and_worse_is_a_share_of_the_best() {
         assert!(is_default("deadline") && is_default("deadline:read_expire=500ms"));
         assert!(!is_default("deadline:read_expire=1s") && !is_default("stack xen-cfq") && !is_default("none:x"));
         assert_eq!((scheduler_of("cats:a=1"), scheduler_of("stack a:b")), ("cats", "stack a:b"));
         assert_eq!(worse(150.0, 100.0, Better::Smaller), 0.5);
-        assert_eq!(worse(100.0, 150.0, Better::Larger), 0.5);
+        assert_eq!(worse(100.0, 400.0, Better::Larger), 0.75);
     }
 }

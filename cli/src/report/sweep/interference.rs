@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use anyhow::Result;
 use report::page::{Cell, Picture, Section};
-use report::{Drawing as _, HeatFigure, Size};
+use report::{HeatFigure, Size};
 use traces::results::placement::Interference;
 
 use super::read::Results;
@@ -14,6 +14,9 @@ use crate::units::{ABSENT, ratio};
 /// The most VMs of a picture, and the most rows of a table.
 const VMS_MAX: usize = 16;
 const ROWS_MAX: usize = 40;
+/// A VM that runs so many times as long alone as its neighbour does is not held against itself alone: beside the other
+/// one, only the first part of its trace counts.
+const LONGER: f64 = 1.5;
 /// The size of a picture.
 const PICTURE: Size = Size { width: 760, height: 560 };
 
@@ -51,8 +54,10 @@ impl Effect {
 pub struct Matrix {
     pub base: Base,
     pub effects: Vec<Effect>,
-    /// Tasks of pairs of which a VM has nothing to be held against.
+    /// VMs of tasks of pairs that have nothing to be held against.
     pub without_base: u64,
+    /// Those that run clearly longer alone than their neighbour ([`LONGER`]).
+    pub longer: u64,
 }
 
 /// A sum of logarithms.
@@ -73,6 +78,14 @@ impl Sum {
     }
 }
 
+/// What a VM of a pair is held against.
+#[derive(Clone, Copy, Debug, Default)]
+struct OfBase {
+    figures: [Sum; 2],
+    /// How long the VM runs alone.
+    span_ns: i64,
+}
+
 /// A VM under a candidate on a drive, in a window.
 type Key = (u32, u32, u32, (i64, Option<i64>, Option<i64>));
 
@@ -90,33 +103,39 @@ pub fn matrix(results: &Results) -> Option<Matrix> {
         pairs.iter().flat_map(|(context, run)| {
             let beside = context.beside.unwrap_or_default();
             let key = |vm: u32| -> Key { (vm, run.candidate, context.drive, context.window) };
-            [(key(context.trace), beside, run.vms[0]), (key(beside), context.trace, run.vms[1])]
+            let (one, other) = (key(context.trace), key(beside));
+            [(one, other, run.vms[0]), (other, one, run.vms[1])]
         })
     };
-    let mut bases: BTreeMap<Key, [Sum; 2]> = BTreeMap::new();
-    let mut add = |key: Key, figures: [Option<f64>; 2]| {
-        let sums = bases.entry(key).or_default();
-        for (sum, figure) in sums.iter_mut().zip(figures) {
+    let mut bases: BTreeMap<Key, OfBase> = BTreeMap::new();
+    let mut add = |key: Key, figures: [Option<f64>; 2], span_ns: i64| {
+        let of_base = bases.entry(key).or_default();
+        for (sum, figure) in of_base.figures.iter_mut().zip(figures) {
             figure.into_iter().for_each(|figure| sum.add(figure.ln()));
         }
+        of_base.span_ns = span_ns;
     };
     match base {
         Base::Alone => alone.iter().for_each(|(context, run)| {
-            add((context.trace, run.candidate, context.drive, context.window), run.vms[0]);
+            add((context.trace, run.candidate, context.drive, context.window), run.vms[0], run.span_ns);
         }),
-        Base::Pairs => of_pairs().for_each(|(key, _, figures)| add(key, figures)),
+        Base::Pairs => of_pairs().for_each(|(key, _, figures)| add(key, figures, 0)),
     }
-    let mut without_base = 0;
+    let (mut without_base, mut longer) = (0, 0);
     let mut sums: BTreeMap<[u32; 3], [Sum; 2]> = BTreeMap::new();
     for (key, beside, figures) in of_pairs() {
         let (vm, _, drive, _) = key;
-        let Some(of_base) = bases.get(&key) else {
+        let (Some(of_base), Some(neighbour)) = (bases.get(&key), bases.get(&beside)) else {
             without_base += 1;
             continue;
         };
-        let sum = sums.entry([drive, vm, beside]).or_default();
+        if of_base.span_ns as f64 > LONGER * neighbour.span_ns as f64 {
+            longer += 1;
+            continue;
+        }
+        let sum = sums.entry([drive, vm, beside.0]).or_default();
         for at in 0..2 {
-            if let (Some(figure), Some(base)) = (figures[at], of_base[at].mean()) {
+            if let (Some(figure), Some(base)) = (figures[at], of_base.figures[at].mean()) {
                 sum[at].add(figure.ln() - base);
             }
         }
@@ -128,7 +147,7 @@ pub fn matrix(results: &Results) -> Option<Matrix> {
         read_response: read_response.mean().map(f64::exp),
         throughput: throughput.mean().map(f64::exp),
     };
-    Some(Matrix { base, effects: sums.into_iter().map(effect).collect(), without_base })
+    Some(Matrix { base, effects: sums.into_iter().map(effect).collect(), without_base, longer })
 }
 
 /// The section with pictures and a table of each drive; nothing for a sweep without pairs.
@@ -143,10 +162,30 @@ pub fn sections(results: &Results) -> Result<Vec<Section>> {
     };
     let mut text = vec![format!(
         "Each VM of a pair is held against {base}, under the same candidate and on the same drive. Ratios are geometric \
-         means over candidates. Figures of a pair are over the time in which both VMs have arrivals."
+         means over candidates and windows."
     )];
+    text.push(match matrix.base {
+        Base::Alone => {
+            "Figures of a pair are over the time in which both VMs have arrivals, those alone over the whole \
+                        window."
+                .to_owned()
+        }
+        Base::Pairs => {
+            "Figures of a pair are over the time in which both VMs have arrivals, which another neighbour may \
+                        end earlier."
+                .to_owned()
+        }
+    });
     if matrix.without_base > 0 {
-        text.push(format!("{} VMs of pairs have nothing to be held against and are left out.", matrix.without_base));
+        let count = counted(matrix.without_base as usize, "VM of a pair is", "VMs of pairs are");
+        text.push(format!("{count} left out, because it or its neighbour has no task alone."));
+    }
+    if matrix.longer > 0 {
+        let count = counted(matrix.longer as usize, "VM of a pair is", "VMs of pairs are");
+        text.push(format!(
+            "{count} left out, because the VM runs more than {LONGER} times as long alone as its neighbour does. A window \
+             in which all traces have arrivals (`windows` of the plan) brings them in."
+        ));
     }
     text.extend(left_out(results.drives.names.len(), DRIVES_MAX, "drives"));
     let mut sections = vec![Section { heading: "Who disturbs whom".to_owned(), text, ..Section::default() }];
@@ -222,7 +261,7 @@ fn pictures(results: &Results, drive: u32, effects: &[&Effect], vms: &[u32]) -> 
         let title = format!("{what} beside another VM on {name}");
         let caption = "Dark is much disturbed; the table has the values.";
         let figure = HeatFigure { title: &title, caption, rows, panels: &[(name, &interference)] };
-        pictures.push(Picture { title: title.clone(), svg: figure.svg(PICTURE)? });
+        pictures.push(Picture::drawn(title.clone(), &figure, PICTURE)?);
     }
     Ok(pictures)
 }

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use traces::results::supports_percentile;
 
+use crate::sweep::folder::DAMAGED_RESULTS;
 use crate::sweep::rows::{Cell, Columns, Kind, Row, RowReader};
 use crate::tune::Figure;
 
@@ -18,7 +19,8 @@ const P99: &str = "p99";
 
 /// Columns of text, then those of numbers. The figure that is asked for stands behind them.
 const TEXTS: [&str; 9] = ["trace", "beside", "drive", "scheduler", "stack", "error", "status", "pacing", "map"];
-const COUNTS: [&str; 7] = ["depth", "start_ns", "end_ns", "limit", "read_requests", "write_requests", "all_requests"];
+const COUNTS: [&str; 8] =
+    ["depth", "start_ns", "end_ns", "limit", "span_ns", "read_requests", "write_requests", "all_requests"];
 const REALS: [&str; 6] =
     ["all_iops", "read_response_mean_ns", "vm_read_iops", "vm_write_iops", "beside_read_iops", "beside_write_iops"];
 const MORE: [(&str, Kind); 3] = [
@@ -71,6 +73,8 @@ pub struct Run {
     /// Requests per second.
     pub throughput: Option<f64>,
     pub p99_read: Option<f64>,
+    /// From the first arrival to the last completion.
+    pub span_ns: i64,
     /// Of the VM, or of both VMs of a pair: mean response of reads and requests per second.
     pub vms: [[Option<f64>; 2]; 2],
 }
@@ -87,7 +91,8 @@ pub struct Results {
     pub lacking: u64,
     /// Short, if the short names differ.
     pub traces: Names,
-    /// The traces as the plan names them.
+    /// The traces as the plan names them, without the folder that all of them lie in if it is absolute: it tells about
+    /// the host, and nothing to others.
     pub paths: Vec<String>,
     /// Whether traces are replayed in several windows.
     pub has_windows: bool,
@@ -109,8 +114,8 @@ impl Results {
         let columns = columns(figure);
         let mut results = Results::default();
         let mut numbers: BTreeMap<Context, u32> = BTreeMap::new();
-        for row in RowReader::open(path, &columns)? {
-            results.add(&Fields { columns: &columns, row: &row?, figure }, &mut numbers);
+        for row in RowReader::open(path, &columns).context(DAMAGED_RESULTS)? {
+            results.add(&Fields { columns: &columns, row: &row.context(DAMAGED_RESULTS)?, figure }, &mut numbers);
             if results.tasks > ROWS_MAX {
                 bail!(
                     "{}: a report is made of at most {ROWS_MAX} results; query the table with DuckDB or polars, or sweep \
@@ -121,11 +126,12 @@ impl Results {
         }
         let first = results.contexts.first().map(|context| context.window);
         results.has_windows = results.contexts.iter().any(|context| Some(context.window) != first);
-        results.paths = results.traces.names.clone();
-        let short: Vec<&str> = results.paths.iter().map(|path| short(path)).collect();
-        if short.iter().collect::<BTreeSet<_>>().len() == short.len() {
-            results.traces.names = short.into_iter().map(str::to_owned).collect();
-        }
+        let short: Vec<&str> = results.traces.names.iter().map(|path| short(path)).collect();
+        results.paths = without_common_folder(&results.traces.names);
+        results.traces.names = match short.iter().collect::<BTreeSet<_>>().len() == short.len() {
+            true => short.into_iter().map(str::to_owned).collect(),
+            false => results.paths.clone(),
+        };
         Ok(results)
     }
 
@@ -204,6 +210,21 @@ fn short(path: &str) -> &str {
     name.strip_suffix(".parquet").unwrap_or(name)
 }
 
+/// Paths without the folders that all of them begin with, if those are absolute.
+fn without_common_folder(paths: &[String]) -> Vec<String> {
+    let folder = |path: &String| path.rfind('/').map_or(0, |end| end + 1);
+    let Some(first) = paths.first() else { return Vec::new() };
+    let mut common = &first[..folder(first)];
+    for path in paths {
+        while !path.starts_with(common) {
+            common =
+                common.trim_end_matches('/').rsplit_once('/').map_or("", |(before, _)| &common[..before.len() + 1]);
+        }
+    }
+    let cut = if common.starts_with('/') { common.len() } else { 0 };
+    paths.iter().map(|path| path[cut..].to_owned()).collect()
+}
+
 fn columns(figure: &Figure) -> Columns {
     let named = |names: &[&str], kind: Kind| names.iter().map(|name| ((*name).to_owned(), kind)).collect::<Vec<_>>();
     let mut all = named(&TEXTS, Kind::Text);
@@ -279,7 +300,25 @@ impl Fields<'_> {
             figure,
             throughput: self.positive("all_iops"),
             p99_read: self.percentile("read_response_p99_ns", "read", P99),
+            span_ns: self.whole("span_ns").unwrap_or_default(),
             vms: if is_pair { [vm, beside] } else { [alone, [None; 2]] },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_absolute_folder_that_all_traces_lie_in_is_not_told() {
+        let cut =
+            |paths: &[&str]| without_common_folder(&paths.iter().map(|path| (*path).to_owned()).collect::<Vec<_>>());
+        assert_eq!(cut(&["/home/eve/a/x.parquet", "/home/eve/ab/x.parquet"]), ["a/x.parquet", "ab/x.parquet"]);
+        assert_eq!(cut(&["/home/eve/x.parquet"]), ["x.parquet"]);
+        assert_eq!(cut(&["/home/x", "/data/x"]), ["home/x", "data/x"]);
+        assert_eq!(cut(&["a/x", "a/y", "/b/z"]), ["a/x", "a/y", "/b/z"]);
+        assert_eq!(cut(&["a/x", "a/y"]), ["a/x", "a/y"]);
+        assert_eq!(cut(&[]), [""; 0]);
     }
 }

@@ -110,13 +110,24 @@ impl<'a> Sections<'a> {
         close.sort_by_key(|(_, _, equal)| std::cmp::Reverse(*equal));
         let close: Vec<String> =
             close.into_iter().take(NAMED_MAX).map(|(name, _, equal)| format!("{name} in {equal}")).collect();
-        vec![
+        let mut answer = vec![
             format!("{first} has the best {name} in {best} of {}.", counted(all, "case", "cases")),
             format!("Within {:.0} % of the best: {}.", EQUAL * 100.0, close.join(", ")),
-            "A case is a trace, or two VMs that share a drive, on one drive. Of candidates that are equal the first of the \
-             plan counts as best."
+        ];
+        let alike = self.best.iter().filter(|best| best.worst <= EQUAL).count();
+        if alike > 0 {
+            answer.push(format!(
+                "In {} no candidate is more than {:.0} % worse than the best: the choice does not matter there.",
+                counted(alike, "case", "cases"),
+                EQUAL * 100.0
+            ));
+        }
+        answer.push(
+            "A case is a trace, or two VMs that share a drive, in one window on one drive. Of candidates that are equal \
+             the first of the plan counts as best."
                 .to_owned(),
-        ]
+        );
+        answer
     }
 
     /// What keeps tasks out of the comparison.

@@ -38,6 +38,7 @@
 //! completed, by way of its checkpoints (`recovery.rs`).
 
 mod batch;
+mod caught;
 mod chunks;
 mod growing;
 mod pages;
@@ -56,6 +57,7 @@ use crate::formats::{Created, Format};
 use crate::trace::{Extent, ReadOptions, TraceReader, WriteOptions};
 use crate::units::{Lba, Timestamp};
 
+pub use caught::{caught, is_caught};
 pub use growing::{GrowingWriter, ROWS_PER_GROUP};
 pub use reader::ParquetReader;
 pub use recovery::{Recovered, is_whole, recover};

@@ -1,6 +1,5 @@
 //! Reads traces from Parquet: row group by row group, some thousand rows at a time.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -10,6 +9,7 @@ use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 use ::parquet::schema::types::SchemaDescriptor;
 
 use super::batch::{Batch, Checksum, Column};
+use super::caught::caught;
 use super::chunks::Chunks;
 use super::pages::BoundedPages;
 use super::{FORMAT, KEY_CHECKSUM, KEY_EXTENT, KEY_SCHEMA_VERSION, KEY_TRACE, SCHEMA_VERSION, StoredExtent, schema};
@@ -259,17 +259,6 @@ impl TraceReader for ParquetReader {
         let share = u128::from(self.input_bytes) * u128::from(self.row) / u128::from(self.rows.max(1));
         u64::try_from(share).unwrap_or(u64::MAX)
     }
-}
-
-/// Calls the Parquet library, which panics on some damaged files (version 60 does, e.g. where a run
-/// length has too many bytes), and makes an error of that. The row group that was being decoded is given up
-/// by the caller, so that it does not matter in which state the panic left it.
-pub(super) fn caught<T>(call: impl FnOnce() -> Result<T, ParquetError>) -> Result<T, ParquetError> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or_else(|panic| {
-        let text = panic.downcast_ref::<String>().map(String::as_str);
-        let text = text.or_else(|| panic.downcast_ref::<&str>().copied()).unwrap_or("a panic");
-        Err(ParquetError::General(format!("the decoder gave up: {text}")))
-    })
 }
 
 /// Decodes `rows` rows of one column; returns how many there were.

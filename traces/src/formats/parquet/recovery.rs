@@ -4,11 +4,11 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::Path;
 
 use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader, RowGroupMetaData};
 
+use super::caught::caught;
 use super::growing::footer;
 use super::{KEY_CHECKPOINT, MAGIC};
 use crate::error::{Place, Problem, ReadError};
@@ -140,7 +140,7 @@ fn chain(file: &File, end: u64) -> io::Result<Option<Recovered>> {
     let keys = last.file_metadata().key_value_metadata().cloned().unwrap_or_default();
     let keys = keys.into_iter().filter(|pair| pair.key != KEY_CHECKPOINT).collect();
     let schema = last.file_metadata().schema_descr_ptr();
-    let footer = caught(|| footer(schema, keys, groups).ok());
+    let footer = caught(|| footer(schema, keys, groups)).ok();
     Ok(footer.map(|footer| Recovered { rows, kept_bytes: end, torn_bytes: 0, footer }))
 }
 
@@ -163,12 +163,7 @@ fn metadata(file: &File, end: u64) -> io::Result<Option<ParquetMetaData>> {
         return Ok(None);
     }
     let bytes = read(file, end - TRAILER_BYTES - length, length)?;
-    Ok(caught(|| ParquetMetaDataReader::decode_metadata(&bytes).ok()))
-}
-
-/// The library panics on some damaged files.
-fn caught<T>(call: impl FnOnce() -> Option<T>) -> Option<T> {
-    catch_unwind(AssertUnwindSafe(call)).unwrap_or(None)
+    Ok(caught(|| ParquetMetaDataReader::decode_metadata(&bytes)).ok())
 }
 
 fn read(file: &File, at: u64, bytes: u64) -> io::Result<Vec<u8>> {

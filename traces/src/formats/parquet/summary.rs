@@ -6,9 +6,10 @@ use ::parquet::column::reader::{ColumnReader, get_column_reader};
 use ::parquet::errors::ParquetError;
 use ::parquet::file::metadata::{ParquetMetaData, ParquetMetaDataReader};
 
+use super::caught::caught;
 use super::chunks::Chunks;
 use super::pages::BoundedPages;
-use super::reader::{Footer, ROWS_PER_BATCH, caught, undecodable};
+use super::reader::{Footer, ROWS_PER_BATCH, undecodable};
 use crate::error::{Place, ReadError};
 use crate::request::Operation;
 use crate::trace::Extent;
