@@ -171,7 +171,7 @@ TEST := cargo test --workspace
 PACKAGES := blkparse:blktrace btrecord:blktrace btreplay:blktrace fio:fio blkreplay:blkreplay \
   dumpcap:wireshark-common editcap:wireshark-common tshark:tshark ip:iproute2 unshare:util-linux setpriv:util-linux \
   mkfs.ext4:e2fsprogs losetup:mount nbdinfo:libnbd-bin nbdfuse:libnbd-bin nbd-client:nbd-client tgtd:tgt \
-  qemu-system-x86_64:qemu-system-x86 qemu-io:qemu-utils strace:strace cc:gcc
+  qemu-system-x86_64:qemu-system-x86 qemu-io:qemu-utils strace:strace valgrind:valgrind cc:gcc
 export PATH := $(PATH):/usr/sbin
 SUDO := $(shell [ "$$(id -u)" = 0 ] || echo sudo)
 tools:
@@ -251,6 +251,22 @@ SEED ?=
 TARGET ?=
 fuzz:
 	IOCAST_FUZZ_CPU_SECONDS=$(SECONDS) IOCAST_FUZZ_SEED=$(SEED) IOCAST_FUZZ_TARGET=$(TARGET) $(TEST) --test fuzz -- --nocapture
+
+# Jobs of benches/speed: their CPU seconds, wall times and memory at three sizes, beside their peers, in some minutes.
+# Writes benches/speed/results and the jobs in docs/validation/speed.md. ONLY is a part of the jobs' names.
+ONLY ?=
+SPEED = target/$(1)/examples/speed target/$(1)/iocast $(if $(ONLY),--only $(ONLY))
+speed: tools
+	cargo build --release --quiet --package iocast
+	cargo build --release --quiet --package iocast-bench --example speed
+	$(call SPEED,release) --date $$(date +%F)
+
+# Instructions of the same jobs at a small size, held against benches/speed/instructions.toml. WHY stores new ones.
+WHY ?=
+instructions: tools
+	cargo build --profile long --quiet --package iocast
+	cargo build --profile long --quiet --package iocast-bench --example speed
+	$(call SPEED,long) --instructions $(if $(WHY),--why '$(WHY)')
 
 bench:
 	cargo bench --package iocast-bench --bench engine --bench forecasts
