@@ -1,6 +1,6 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
 .PHONY: demo install uninstall tables notebooks book reference test test-full test-long test-tables test-book test-kernel test-spark kernel-trees \
-  example peers fuzz bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64 browser accessibility semver dist test-dist
+  example peers fuzz speed instructions bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64 browser accessibility semver dist test-dist
 
 # The main job on shipped samples, and its report. Needs a Rust toolchain and nothing else.
 demo:
