@@ -19,16 +19,15 @@ const END: &str = "<!-- end of jobs -->\n";
 
 /// The figures as Markdown.
 pub fn table(results: &Results) -> String {
-    let mut text = "| job | size | CPU s | million requests per CPU s | wall time over CPU time | resident | aim | peer: CPU s, \
+    let mut text =
+        "| job | size | CPU s | million requests per CPU s | wall time over CPU time | resident | aim | peer: CPU s, \
                     ratio |\n|---|---:|---:|---:|---:|---:|---|---|\n"
-        .to_owned();
+            .to_owned();
     for job in &results.jobs {
         let Some(largest) = job.sizes.last() else { continue };
         let peer = job.peer.as_ref().map_or_else(
             || "–".to_owned(),
-            |peer| {
-                format!("{}: {:.2}, {:.1} ×", peer.name, peer.cpu_seconds, peer.cpu_seconds / largest.cpu_seconds)
-            },
+            |peer| format!("{}: {:.2}, {:.1} ×", peer.name, peer.cpu_seconds, peer.cpu_seconds / largest.cpu_seconds),
         );
         let _ = writeln!(
             text,

@@ -7,7 +7,7 @@
 
 use traces::{Operation, Sectors};
 
-use crate::twin::device::disk::seek_curves::SeekCurve;
+use crate::twin::device::disk::seek_curves::{Distance, SeekCurve};
 
 /// The number of operations that move data.
 pub(crate) const OPERATIONS: usize = Operation::MOVING_DATA;
@@ -85,9 +85,9 @@ impl Line {
 
     /// The seek time in seconds.
     pub(crate) fn seek(&self, distance: u64) -> f64 {
-        let share = distance as f64 / self.capacity.count() as f64;
+        let distance = Distance::of(distance as f64 / self.capacity.count() as f64, self.reach);
         let of = |(curve, factors): &(SeekCurve, [f64; 2])| {
-            curve.parts(share, self.reach).iter().zip(factors).map(|(part, factor)| part * factor).sum::<f64>()
+            curve.parts(&distance).iter().zip(factors).map(|(part, factor)| part * factor).sum::<f64>()
         };
         self.seeks.iter().map(of).sum()
     }

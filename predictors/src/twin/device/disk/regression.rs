@@ -9,8 +9,8 @@
 use traces::Sectors;
 
 use crate::solve::solve;
-use crate::twin::device::disk::line::{Line, OPERATIONS, Sample};
-use crate::twin::device::disk::seek_curves::{SeekCurve, seek_curves};
+use crate::twin::device::disk::line::{DESTAGED_RUNS_MAX, Line, OPERATIONS, Sample};
+use crate::twin::device::disk::seek_curves::{Distance, SeekCurve, seek_curves};
 use crate::twin::device::empirical::median;
 
 /// A class with fewer samples than this gets no estimate of its own. Set by judgement; not varied.
@@ -155,13 +155,15 @@ struct Known {
 
 /// The mean of the lines fitted with each seek curve, weighted by how well they fit.
 fn mean_line(samples: &[Sample], seek_curves: &[SeekCurve], known: &Known) -> Option<Line> {
-    let fits: Vec<(SeekCurve, Coefficients, f64)> = seek_curves
+    let equations = NormalEquations::of(samples, seek_curves, known);
+    let found: Vec<(&SeekCurve, Coefficients)> = seek_curves
         .iter()
-        .filter_map(|curve| {
-            let found = fit_curve(samples, curve, known)?;
-            Some((curve.clone(), found, misfit(samples, curve, known, &found)))
-        })
+        .zip(equations)
+        .filter_map(|(curve, equations)| Some((curve, fit_curve(equations, samples, curve, known)?)))
         .collect();
+    let misfits = misfits(samples, &found, known);
+    let fits: Vec<(SeekCurve, Coefficients, f64)> =
+        found.into_iter().zip(misfits).map(|((curve, found), misfit)| (curve.clone(), found, misfit)).collect();
     let mean = samples.iter().map(|sample| sample.time).sum::<f64>() / samples.len().max(1) as f64;
     let least = fits.iter().map(|(.., misfit)| *misfit).fold(f64::INFINITY, f64::min);
     let scale = least.max(MISFIT_TO_MEAN_TIME_MIN * mean);
@@ -199,47 +201,82 @@ fn prior_factor(samples: &[Sample]) -> f64 {
     (samples.len() as f64 / SAMPLES_WEIGHT_MAX).max(1.0)
 }
 
-/// The values that the coefficients multiply in the time of a sample.
-fn row(sample: &Sample, curve: &SeekCurve, known: &Known) -> Coefficients {
-    let seek = |row: &mut Coefficients, distance: u64| {
-        let [near, far] = curve.parts(distance as f64 / known.capacity.count() as f64, known.reach);
-        row[SEEK_AT] += near;
-        row[FAR_SEEK_AT] += far;
-    };
-    let mut row = [0.0; COEFFICIENTS];
-    row[2 * sample.operation] = 1.0;
-    row[2 * sample.operation + 1] = sample.sectors;
-    row[SEQUENTIAL_AT] = if sample.sequential { 1.0 } else { 0.0 };
-    if known.moves[sample.operation] {
-        seek(&mut row, sample.distance);
+/// What a sample says with any seek curve: the values that the coefficients multiply in its time, but for those of
+/// seeks, and the distances of its seeks.
+struct Observed {
+    row: Coefficients,
+    seeks: [Option<Distance>; 1 + DESTAGED_RUNS_MAX],
+}
+
+impl Observed {
+    fn of(sample: &Sample, known: &Known) -> Observed {
+        let seek = |distance: u64| Distance::of(distance as f64 / known.capacity.count() as f64, known.reach);
+        let mut row = [0.0; COEFFICIENTS];
+        row[2 * sample.operation] = 1.0;
+        row[2 * sample.operation + 1] = sample.sectors;
+        row[SEQUENTIAL_AT] = if sample.sequential { 1.0 } else { 0.0 };
+        row[DELAY_AT] = if sample.idle && known.delayed { 1.0 } else { 0.0 };
+        let moves = known.moves[sample.operation];
+        let mut seeks = [None; 1 + DESTAGED_RUNS_MAX];
+        seeks[0] = moves.then(|| seek(sample.distance));
+        for (place, &(sectors, distance)) in seeks[1..].iter_mut().zip(sample.destaged.iter().flatten()) {
+            row[0] += 1.0;
+            row[DESTAGE_SECTOR_AT] += sectors;
+            *place = Some(seek(distance));
+            row[DESTAGE_AT] += 1.0;
+        }
+        Observed { row, seeks }
     }
-    row[DELAY_AT] = if sample.idle && known.delayed { 1.0 } else { 0.0 };
-    for &(sectors, distance) in sample.destaged.iter().flatten() {
-        row[0] += 1.0;
-        row[DESTAGE_SECTOR_AT] += sectors;
-        seek(&mut row, distance);
-        row[DESTAGE_AT] += 1.0;
+
+    /// The values with one curve.
+    fn with(&self, curve: &SeekCurve) -> Coefficients {
+        let mut row = self.row;
+        for distance in self.seeks.iter().flatten() {
+            let [near, far] = curve.parts(distance);
+            row[SEEK_AT] += near;
+            row[FAR_SEEK_AT] += far;
+        }
+        row
     }
-    row
 }
 
 /// The normal equations of a least-squares fit.
+#[derive(Clone)]
 struct NormalEquations {
     square: [Coefficients; COEFFICIENTS],
     right: Coefficients,
 }
 
 impl NormalEquations {
-    fn of(samples: &[Sample], curve: &SeekCurve, known: &Known) -> NormalEquations {
-        let (mut square, mut right) = ([[0.0; COEFFICIENTS]; COEFFICIENTS], [0.0; COEFFICIENTS]);
+    /// Those of each curve, in one pass over the samples.
+    fn of(samples: &[Sample], seek_curves: &[SeekCurve], known: &Known) -> Vec<NormalEquations> {
+        let empty = NormalEquations { square: [[0.0; COEFFICIENTS]; COEFFICIENTS], right: [0.0; COEFFICIENTS] };
+        let mut all = vec![empty; seek_curves.len()];
         for sample in samples {
-            let row = row(sample, curve, known);
-            for (index, value) in row.iter().enumerate() {
-                right[index] += value * sample.time;
-                row.iter().zip(&mut square[index]).for_each(|(other, sum)| *sum += value * other);
+            let observed = Observed::of(sample, known);
+            for (equations, curve) in all.iter_mut().zip(seek_curves) {
+                equations.add(&observed.with(curve), sample.time);
             }
         }
-        NormalEquations { square, right }
+        all
+    }
+
+    /// Adds a sample. Most of its values are 0.
+    fn add(&mut self, row: &Coefficients, time: f64) {
+        let (mut places, mut count) = ([0; COEFFICIENTS], 0);
+        for (at, value) in row.iter().enumerate() {
+            if *value != 0.0 {
+                places[count] = at;
+                count += 1;
+            }
+        }
+        let places = &places[..count];
+        for &at in places {
+            self.right[at] += row[at] * time;
+            for &other in places {
+                self.square[at][other] += row[at] * row[other];
+            }
+        }
     }
 
     /// Adds a normal prior: the coefficient is `expected`, with the weight of this many samples.
@@ -254,8 +291,12 @@ impl NormalEquations {
 }
 
 /// Fits the coefficients with one seek curve.
-fn fit_curve(samples: &[Sample], curve: &SeekCurve, known: &Known) -> Option<Coefficients> {
-    let mut equations = NormalEquations::of(samples, curve, known);
+fn fit_curve(
+    mut equations: NormalEquations,
+    samples: &[Sample],
+    curve: &SeekCurve,
+    known: &Known,
+) -> Option<Coefficients> {
     // If all reads are sequential, the fixed part and this one cannot be separated: the latter is then 0.
     for at in [SEQUENTIAL_AT, DESTAGE_AT, DESTAGE_SECTOR_AT] {
         equations.add_prior(at, 1.0, 0.0);
@@ -294,18 +335,27 @@ fn fit_curve(samples: &[Sample], curve: &SeekCurve, known: &Known) -> Option<Coe
     Some(found)
 }
 
-/// The root mean square by which the coefficients miss the mean times over octaves of seek distance; seconds.
-fn misfit(samples: &[Sample], curve: &SeekCurve, known: &Known, found: &Coefficients) -> f64 {
-    let mut octaves = [(0.0f64, 0.0f64); 64];
+/// The root mean square by which the coefficients of each curve miss the mean times over octaves of seek distance;
+/// seconds.
+fn misfits(samples: &[Sample], fits: &[(&SeekCurve, Coefficients)], known: &Known) -> Vec<f64> {
+    // The sum of what the times exceed the forecasts by, and the count.
+    let mut octaves = vec![[(0.0f64, 0.0f64); 64]; fits.len()];
     for sample in samples {
-        let forecast: f64 = row(sample, curve, known).iter().zip(found).map(|(value, factor)| value * factor).sum();
-        let octave = &mut octaves[sample.distance.max(1).ilog2() as usize];
-        *octave = (octave.0 + sample.time - forecast, octave.1 + 1.0);
+        let observed = Observed::of(sample, known);
+        for ((curve, found), octaves) in fits.iter().zip(&mut octaves) {
+            let row = observed.with(curve);
+            let forecast: f64 = row.iter().zip(found).map(|(value, factor)| value * factor).sum();
+            let octave = &mut octaves[sample.distance.max(1).ilog2() as usize];
+            *octave = (octave.0 + sample.time - forecast, octave.1 + 1.0);
+        }
     }
-    let enough = octaves.iter().filter(|(_, count)| *count >= SAMPLES_MIN as f64);
-    let (sum, count) =
-        enough.fold((0.0, 0.0), |(sum, all), (missed, count)| (sum + (missed / count).powi(2) * count, all + count));
-    if count > 0.0 { (sum / count).sqrt() } else { 0.0 }
+    let misfit = |octaves: &[(f64, f64); 64]| {
+        let enough = octaves.iter().filter(|(_, count)| *count >= SAMPLES_MIN as f64);
+        let (sum, count) = enough
+            .fold((0.0, 0.0), |(sum, all), (missed, count)| (sum + (missed / count).powi(2) * count, all + count));
+        if count > 0.0 { (sum / count).sqrt() } else { 0.0 }
+    };
+    octaves.iter().map(misfit).collect()
 }
 
 #[cfg(test)]

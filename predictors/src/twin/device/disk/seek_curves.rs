@@ -38,20 +38,49 @@ pub(crate) struct SeekCurve {
     times: [f64; CURVE_POINTS],
 }
 
-impl SeekCurve {
-    /// The time over a `share` of the capacity, interpolated.
-    pub(crate) fn at(&self, share: f64) -> f64 {
+/// Between which points of every curve a distance lies: the point below it, and the part of the way to the next one.
+#[derive(Clone, Copy, Debug)]
+struct Place {
+    below: usize,
+    part: f64,
+}
+
+impl Place {
+    /// The place of a `share` of the capacity.
+    fn of(share: f64) -> Place {
         let last = (CURVE_POINTS - 1) as f64;
         let step = (2.0 * share.max(f64::MIN_POSITIVE).log2() + last).clamp(0.0, last);
         let below = (step as usize).min(CURVE_POINTS - 2);
-        let part = step - below as f64;
+        Place { below, part: step - below as f64 }
+    }
+}
+
+/// A seek distance on all curves: its logarithm is taken once for all of them.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Distance {
+    whole: Place,
+    /// Its part up to the reach.
+    near: Place,
+}
+
+impl Distance {
+    /// The distance of a `share` of the capacity, of which the near part ends at `reach`.
+    pub(crate) fn of(share: f64, reach: f64) -> Distance {
+        let whole = Place::of(share);
+        Distance { whole, near: if share <= reach { whole } else { Place::of(reach) } }
+    }
+}
+
+impl SeekCurve {
+    /// The time at a place, interpolated.
+    fn at(&self, Place { below, part }: Place) -> f64 {
         self.times[below] * (1.0 - part) + self.times[below + 1] * part
     }
 
-    /// Splits the time over a `share` into the part up to `reach` and the part beyond.
-    pub(crate) fn parts(&self, share: f64, reach: f64) -> [f64; 2] {
-        let near = self.at(share.min(reach));
-        [near, (self.at(share) - near).max(0.0)]
+    /// Splits the time over a distance into the part up to the reach and the part beyond.
+    pub(crate) fn parts(&self, distance: &Distance) -> [f64; 2] {
+        let near = self.at(distance.near);
+        [near, (self.at(distance.whole) - near).max(0.0)]
     }
 
     /// The curve of a drive model.
@@ -94,9 +123,12 @@ mod tests {
         let seek_curves = seek_curves();
         assert_eq!(seek_curves.len(), MEASURED_DRIVES_TURN_MS.len());
         for (curve, (drive, _)) in seek_curves.iter().zip(MEASURED_DRIVES_TURN_MS) {
-            assert!(curve.at(0.01) > 0.0 && curve.at(0.01) < curve.at(0.1) && curve.at(0.1) < curve.at(0.9), "{drive}");
-            assert_eq!(curve.at(2.0), curve.at(1.0));
-            assert_eq!(curve.at(0.0), curve.times[0]);
+            let at = |share: f64| curve.at(Place::of(share));
+            assert!(at(0.01) > 0.0 && at(0.01) < at(0.1) && at(0.1) < at(0.9), "{drive}");
+            assert_eq!(at(2.0), at(1.0));
+            assert_eq!(at(0.0), curve.times[0]);
+            assert_eq!(curve.parts(&Distance::of(0.1, 0.01)), [at(0.01), at(0.1) - at(0.01)]);
+            assert_eq!(curve.parts(&Distance::of(0.01, 0.1)), [at(0.01), 0.0]);
         }
     }
 
@@ -113,7 +145,7 @@ mod tests {
     #[test]
     fn a_third_of_the_stroke_takes_about_one_turn_with_every_drive() {
         for (curve, (drive, _)) in seek_curves().iter().zip(MEASURED_DRIVES_TURN_MS) {
-            let turns = curve.at(1.0 / 3.0) / curve.turn;
+            let turns = curve.at(Place::of(1.0 / 3.0)) / curve.turn;
             assert!((0.9..1.5).contains(&turns), "{drive}: {turns}");
         }
     }
