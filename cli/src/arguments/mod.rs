@@ -212,9 +212,9 @@ pub enum Command {
     /// Say what should get better (--for p99_read), and how much worse something else may get (--limit throughput=-2%).
     /// Both count from the scheduler as given. iocast draws candidates, which differ in their tunables. It replays all of
     /// them on short windows of the traces, the best third of them on windows three times as long, and so on. The last
-    /// run on whole traces. The best is then replayed beside the scheduler as given on traces that no candidate has seen.
-    /// The result has the tunables to set, and what they gain there with an interval. It says whether the limits hold,
-    /// and what each tunable matters.
+    /// candidates run on whole traces. The best is then replayed beside the scheduler as given on traces that no
+    /// candidate has seen. The result has the tunables to set, and what they gain there with an interval. It says whether
+    /// the limits hold, and what each tunable matters.
     ///
     /// Each round is a sweep in a folder below --out. A run that was killed goes on where it was when the command is
     /// repeated. The result is the same bytes for any number of threads, and on Spark. docs/scale.md says more.

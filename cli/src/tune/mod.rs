@@ -50,8 +50,8 @@ pub fn run(arguments: &Tune) -> Result<()> {
     let (replays, requests) = costs(candidates.len(), space.searched.len(), &split, arguments.seed, &windows);
     let names: Vec<&str> = space.searched.iter().map(|searched| searched.tunable.name).collect();
     note!(
-        "iocast: {} as given and {} candidates with other values of {}; at most {replays} replays of {requests} requests \
-         in all",
+        "iocast: {} as given and {} candidates with other values of {}; at most {replays} replays of {requests} \
+         requests in all",
         arguments.scheduler,
         candidates.len() - 1,
         names.join(", ")

@@ -45,8 +45,8 @@ pub fn unjudged(limits: &[Limit], rounds: &[Round], given: &str, is_found: bool)
         let unjudged: Vec<&str> = rounds.iter().filter(is_unjudged).map(|round| round.folder.as_str()).collect();
         if !unjudged.is_empty() {
             notes.push(format!(
-                "In {} the limit of {figure} could not be judged for the best of the changed candidates. No window there \
-                 has the figure, from enough requests, of both it and the scheduler as given.",
+                "In {} the limit of {figure} could not be judged for the best of the changed candidates. No window \
+                 there has the figure, from enough requests, of both it and the scheduler as given.",
                 unjudged.join(", ")
             ));
         }

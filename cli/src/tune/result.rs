@@ -101,7 +101,7 @@ pub enum Verdict {
     NothingBetter,
     /// It is better there: the whole interval is.
     Proven,
-    /// The interval holds a ratio of 1, there are too few windows, or it fails or is overloaded in some of them.
+    /// The interval holds a ratio of 1, there are too few windows, or the best fails or is overloaded in some.
     NotProven,
     /// It is worse there: the whole interval is.
     Worse,

@@ -134,7 +134,8 @@ impl Results {
         );
     }
 
-    /// The logarithm of a figure's ratio to the scheduler as given, of each context in which both have it; 0 is the goal.
+    /// The logarithm of a figure's ratio to the scheduler as given, of each context in which both have it; 0 is the
+    /// goal.
     pub fn ratios(&self, candidate: usize, figure: usize) -> Vec<f64> {
         let of = |context: &Vec<Outcome>| {
             let (as_given, own) = (context[0].figure(figure)?, context[candidate].figure(figure)?);
@@ -184,8 +185,8 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The 90 % interval of the mean by the percentile bootstrap (Efron 1979). It goes from the 5th to the 95th percentile of
-/// the means of samples, each as many of the values, drawn with replacement. None of fewer than two values.
+/// The 90 % interval of the mean by the percentile bootstrap (Efron 1979). It goes from the 5th to the 95th percentile
+/// of the means of samples, each as many of the values, drawn with replacement. None of fewer than two values.
 pub fn interval(values: &[f64], draws: &mut Draws) -> Option<[f64; 2]> {
     if values.len() < 2 {
         return None;

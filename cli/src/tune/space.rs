@@ -155,8 +155,8 @@ impl Space {
     }
 
     /// The scheduler as given, then others. These are all combinations of the values if those are at most `most`.
-    /// Otherwise some are drawn, so that there are `most` candidates with the scheduler as given. Of drawn candidates each
-    /// value of a tunable has about as many (a Latin hypercube: McKay, Beckman, Conover 1979).
+    /// Otherwise some are drawn, so that there are `most` candidates with the scheduler as given. Of drawn candidates
+    /// each value of a tunable has about as many (a Latin hypercube: McKay, Beckman, Conover 1979).
     ///
     /// # Errors
     /// No candidate but the scheduler as given.

@@ -152,8 +152,8 @@ fn matters(tuning: &Tuning, sensitivity: &Sensitivity) -> Table {
         vec![of.tunable.clone(), of.best.clone(), percent(of.range), percent(of.share), percent(of.share_by_chance)]
     });
     let title = format!(
-        "What each tunable matters for {} in the first round, on its own. Range: how far the largest mean of a value lies \
-         above the smallest. Share: of the variance over candidates; by chance: the share of a tunable without effect",
+        "What each tunable matters for {} in the first round, on its own. Range: how far the largest mean of a value \
+         lies above the smallest. Share: of the variance over candidates; by chance: the share of a tunable without effect",
         tuning.settings.goal
     );
     table(&title, &["tunable", "best", "range", "share", "by chance"], rows.collect(), 2)
