@@ -1,12 +1,13 @@
 //! `iocast sweep` and `iocast worker`.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod parquet_table;
 mod program;
 mod scratch;
 
-use std::fs::{self, File};
+use std::fs;
 use std::io::{Read as _, Write as _};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
@@ -15,7 +16,7 @@ use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array as _, RecordBatch};
 use arrow_ipc::reader::StreamReader;
 use arrow_ipc::writer::StreamWriter;
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet_table::table;
 use program::{failure, iocast, json, sample};
 use scratch::Scratch;
 
@@ -75,15 +76,6 @@ impl Plan {
     fn table(&self, out: &str) -> RecordBatch {
         table(&self.scratch.path(out).join("results.parquet"))
     }
-}
-
-/// All rows of a Parquet file of at most some hundred.
-fn table(path: &Path) -> RecordBatch {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
-    let mut batches = builder.with_batch_size(10_000).build().unwrap();
-    let batch = batches.next().unwrap().unwrap();
-    assert!(batches.next().is_none());
-    batch
 }
 
 fn text(table: &RecordBatch, column: &str, row: usize) -> Option<String> {

@@ -1,19 +1,19 @@
 //! `iocast tune`.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod parquet_table;
 mod program;
 mod scratch;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fs::{self, File};
-use std::path::Path;
+use std::fs;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use arrow_array::cast::AsArray as _;
 use arrow_array::types::{Float64Type, Int64Type};
 use arrow_array::{Array as _, RecordBatch};
-use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+use parquet_table::table;
 use program::{failure, iocast, sample};
 use scratch::Scratch;
 use serde_json::Value;
@@ -61,15 +61,6 @@ fn tune(scratch: &Scratch, threads: u32, words: &[&str]) -> String {
 
 fn stored(scratch: &Scratch, out: &str) -> Value {
     serde_json::from_slice(&fs::read(scratch.path(out).join("tune.json")).unwrap()).unwrap()
-}
-
-/// All rows of a Parquet file of at most some hundred.
-fn table(path: &Path) -> RecordBatch {
-    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
-    let mut batches = builder.with_batch_size(10_000).build().unwrap();
-    let batch = batches.next().unwrap().unwrap();
-    assert!(batches.next().is_none());
-    batch
 }
 
 fn text(table: &RecordBatch, column: &str, row: usize) -> String {
@@ -174,7 +165,7 @@ fn what_does_not_matter_has_no_share_and_changes_nothing() {
     let scratch = traces(&FOUR[..2], 1_200);
     let only = ["--tunables", "prio_aging_expire", "--for", "mean_read"];
     let said = tune(&scratch, 2, &words("nothing", &only));
-    assert!(said.starts_with("Nothing beats mq-deadline as given: of 5 candidates none"), "{said}");
+    assert!(said.starts_with("Nothing beats mq-deadline as given: of 4 other candidates none"), "{said}");
     let nothing = stored(&scratch, "nothing");
     assert_eq!((&nothing["verdict"], &nothing["best"]), (&Value::from("nothing_better"), &Value::Null));
     assert_eq!(nothing["sensitivity"]["tunables"][0]["share"], 0.0);
@@ -292,7 +283,7 @@ fn what_cannot_be_compared_is_said() {
     // A disk does not serve a request per ms, a percentile needs requests, and a drive needs addresses.
     fails("recorded", &[], "use --pacing closed");
     fails("asap=32", &["--for", "p99_99_read"], "no window has requests enough for p99_99_read");
-    fails("asap=32", &["--drive", "cheetah-9lp"], "the defaults fail in it: ");
+    fails("asap=32", &["--drive", "cheetah-9lp"], "the scheduler as given fails in it: ");
     // Writes have no figure here, so a limit on them cannot be judged.
     scratch.trace("reads.csv", (0..1_200).map(|at| (at * 1_000, "read", at * 7_919 % 50_000 * 8, 8, 900)));
     let mut reads =
@@ -301,6 +292,94 @@ fn what_cannot_be_compared_is_said() {
     tune(&scratch, 2, &reads);
     let reads = stored(&scratch, "reads");
     assert_eq!(reads["limits"][0]["on_tuned"], Value::Null);
+}
+
+/// The notes that name this.
+fn notes(tuning: &Value, of: &str) -> Vec<String> {
+    let all = tuning["notes"].as_array().unwrap().iter().map(|note| note.as_str().unwrap().to_owned());
+    all.filter(|note| note.contains(of)).collect()
+}
+
+#[test]
+fn limits_are_noted_where_they_could_not_be_judged() {
+    let scratch = traces(&FOUR[..2], 1_200);
+    let place = |at: u64| at * 2_654_435_761 % 6_000_000 * 8;
+    scratch.trace("reads.csv", (0..1_200).map(|at| (at * 1_000, "read", place(at), 8, 900)));
+    let on = |out: &str, tuned_on: &[&str], held_out: &str, tunables: &str| {
+        let more =
+            ["--for", "mean_read", "--limit", "mean_write=+900%", "--hold-out", held_out, "--tunables", tunables];
+        let mut words = words(out, &more);
+        words.splice(1..2, tuned_on.iter().copied());
+        (tune(&scratch, 2, &words), stored(&scratch, out))
+    };
+    let judged = "writes_starved=1/16,fifo_batch=1/4";
+    let (said, held_out_reads) = on("held-out-reads", &FOUR[..2], "reads.csv", judged);
+    let limit = &held_out_reads["limits"][0];
+    assert!(limit["on_tuned"].is_f64() && limit["holds"].is_null(), "{limit}");
+    let [note] = &notes(&held_out_reads, "mean_write")[..] else { panic!("{}", held_out_reads["notes"]) };
+    assert!(
+        note.starts_with("Whether the limit of mean_write holds on held-out traces could not be judged."),
+        "{note}"
+    );
+    assert!(said.contains("not judged") && said.contains("holds on held-out traces could not be judged"), "{said}");
+    let (tuned, page) = (scratch.str("held-out-reads/tune.json"), scratch.str("page.html"));
+    iocast().args(["report", &tuned, "-o", &page]).assert().success();
+    let page = fs::read_to_string(page).unwrap();
+    assert!(page.contains("not judged") && page.contains("holds on held-out traces could not be judged"));
+
+    // Only held-out traces have writes: the limit binds no choice, and is judged all the same.
+    let (_, tuned_on_reads) = on("tuned-on-reads", &["reads.csv"], "a.csv", "read_expire=50ms/10s");
+    let limit = &tuned_on_reads["limits"][0];
+    assert!(limit["on_tuned"].is_null() && limit["holds"] == true, "{limit}");
+    let in_no_round = "In round-0 the limit of mean_write could not be judged for the best of the changed candidates. No \
+                       window there has the figure, from enough requests, of both it and the scheduler as given.";
+    assert_eq!(notes(&tuned_on_reads, "mean_write"), [in_no_round]);
+    // The same where nothing is better, and no word about held-out traces, which are not replayed.
+    let (_, nothing) = on("nothing", &["reads.csv"], "b.csv", "prio_aging_expire=1s/2s");
+    assert_eq!(nothing["verdict"], "nothing_better");
+    assert_eq!(notes(&nothing, "mean_write"), [in_no_round]);
+    let (_, judged) = on("judged", &["a.csv"], "b.csv", judged);
+    assert!(judged["limits"][0]["holds"] == true && notes(&judged, "mean_write").is_empty(), "{}", judged["notes"]);
+}
+
+#[test]
+fn errors_of_tasks_that_failed_are_noted() {
+    let scratch = traces(&FOUR[..2], 1_200);
+    // Behind the end of the disk.
+    scratch.trace("far.csv", (0..1_200).map(|at| (at * 1_000, "read", (1 << 40) + at * 8, 8, 900)));
+    let mut words = words("out", &["--for", "mean_read", "--tunables", "fifo_batch=1/4", "--hold-out", "b.csv"]);
+    words.splice(1..2, ["a.csv", "far.csv"]);
+    let said = tune(&scratch, 2, &words);
+    let out = stored(&scratch, "out");
+    // Three candidates on two traces; then the best and the scheduler as given on one.
+    assert_eq!(out["rounds"][0]["failed_tasks"], 3);
+    let [note] = &notes(&out, "failed")[..] else { panic!("{}", out["notes"]) };
+    assert!(note.starts_with("3 of 8 tasks failed: far.csv"), "{note}");
+    assert!(said.contains("3 of 8 tasks failed: far.csv"), "{said}");
+}
+
+#[test]
+fn a_trace_without_a_span_is_not_split_in_time() {
+    let scratch = traces(&FOUR[..2], 1_200);
+    let burst = |at: u64| (5, "read", at * 2_654_435_761 % 6_000_000 * 8, 8, 900);
+    for (name, requests, says) in [
+        ("burst.csv", 1_200, "burst.csv: all 1200 requests arrive within 3 ns"),
+        ("one.csv", 1, "one.csv: it has one request only"),
+        ("none.csv", 0, "none.csv: it has no requests"),
+    ] {
+        scratch.trace(name, (0..requests).map(burst));
+        let mut words = words("out", &["--for", "mean_read", "--tunables", "fifo_batch=1/4"]);
+        words[1] = name;
+        let output = iocast().current_dir(scratch.folder.path()).args(words).output().unwrap();
+        let error = String::from_utf8(output.stderr).unwrap();
+        assert!(output.status.code() == Some(1) && error.contains(says), "{name}: {error}");
+        assert!(error.contains("--hold-out") && !scratch.path("out").exists(), "{error}");
+    }
+    // Beside others it is replayed as a whole.
+    let mut several = words("several", &["--for", "mean_read", "--tunables", "fifo_batch=1/4", "--hold-out", "a.csv"]);
+    several[1] = "burst.csv";
+    tune(&scratch, 2, &several);
+    assert_eq!(stored(&scratch, "several")["rounds"][0]["windows"], 1);
 }
 
 #[test]

@@ -209,12 +209,12 @@ pub enum Command {
     Sweep(Sweep),
     /// Find the tunables of a scheduler that suit traces best, on a modelled drive, and prove them on other traces
     ///
-    /// Say what should get better (--for p99_read) and what may get worse for it, and how much (--limit throughput=-2%):
-    /// both count from the scheduler with its defaults. iocast draws candidates, which differ in their tunables. It
-    /// replays all of them on short windows of the traces, the best third of them on windows three times as long, and so
-    /// on, and the last on whole traces. The best is then replayed beside the defaults on traces that no candidate has
-    /// seen. The result has the tunables to set, what they gain there with an interval, whether the limits hold, and what
-    /// each tunable matters.
+    /// Say what should get better (--for p99_read), and how much worse something else may get (--limit throughput=-2%).
+    /// Both count from the scheduler as given. iocast draws candidates, which differ in their tunables. It replays all of
+    /// them on short windows of the traces, the best third of them on windows three times as long, and so on. The last
+    /// candidates run on whole traces. The best is then replayed beside the scheduler as given on traces that no
+    /// candidate has seen. The result has the tunables to set, and what they gain there with an interval. It says whether
+    /// the limits hold, and what each tunable matters.
     ///
     /// Each round is a sweep in a folder below --out. A run that was killed goes on where it was when the command is
     /// repeated. The result is the same bytes for any number of threads, and on Spark. docs/scale.md says more.

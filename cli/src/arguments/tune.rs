@@ -24,22 +24,23 @@ pub struct Tune {
     /// Drive with tunables (cheetah-15k4:cache=off), or the path of a drive profile
     #[arg(long, default_value = "cheetah-15k4")]
     pub drive: String,
-    /// Figure that should get better: mean, p50, p90, p95, p99, p99_9 or p99_99 of response times with _read, _write or
-    /// _all (p99_read); throughput (requests/s) or bandwidth (bytes/s), alone or with _read or _write
+    /// Figure that should get better. Of response times: mean, p50, p90, p95, p99, p99_9 or p99_99, with _read, _write or
+    /// _all (p99_read). Of rates: throughput (requests/s) or bandwidth (bytes/s), alone or with _read or _write
     #[arg(long = "for", value_name = "FIGURE", default_value = "p99_read")]
     pub goal: String,
-    /// Figure that may get worse, and by how much: throughput=-2% (at most 2 % less than with the defaults) or
-    /// p99_write=+10% (at most 10 % more); repeatable
+    /// Figure that may get worse, and by how much: throughput=-2% (at most 2 % less than as given) or p99_write=+10% (at
+    /// most 10 % more); repeatable
     #[arg(long = "limit", value_name = "FIGURE=CHANGE")]
     pub limits: Vec<String>,
     /// Folder for the rounds and the result (tune.json). What is there already is not run again
     #[arg(long, value_name = "FOLDER")]
     pub out: PathBuf,
     /// Tunables that are searched, and where: fifo_batch=1..64 (each twice the one before), read_expire=50ms/1s (these
-    /// values), or a name alone [default: all; numbers at 1/16, 1/4, 1, 4 and 16 times their default]
+    /// values), or a name alone (numbers at 1/16, 1/4, 1, 4 and 16 times their default) [default: all]
     #[arg(long, value_name = "NAME=FROM..TO|NAME=VALUE/VALUE", value_delimiter = ',')]
     pub tunables: Vec<String>,
-    /// Candidates of the first round, the defaults included; fewer of them need fewer rounds
+    /// Candidates of the first round; fewer of them need fewer rounds. The scheduler as given is one of them. If all
+    /// combinations of the values are at most this many, all are tried, and the scheduler as given may be one more
     #[arg(long, default_value_t = 27, value_parser = clap::value_parser!(u32).range(2..=10_000))]
     pub candidates: u32,
     /// Traces that prove the result and are not tuned on, by name or pattern; repeatable [default: a third, drawn by

@@ -2,6 +2,7 @@
 //! traces, and proven on traces that were held out.
 
 mod draws;
+mod notes;
 mod question;
 pub mod result;
 mod rounds;
@@ -51,8 +52,10 @@ pub fn run(arguments: &Tune) -> Result<()> {
     let (replays, requests) = costs(candidates.len(), space.searched.len(), &split, arguments.seed, &windows);
     let names: Vec<&str> = space.searched.iter().map(|searched| searched.tunable.name).collect();
     note!(
-        "iocast: {} candidates with other values of {}; at most {replays} replays of {requests} requests in all",
-        candidates.len(),
+        "iocast: {} as given and {} candidates with other values of {}; at most {replays} replays of {requests} \
+         requests in all",
+        arguments.scheduler,
+        candidates.len() - 1,
         names.join(", ")
     );
     remove_unfinished_outputs()?;
@@ -65,7 +68,8 @@ pub fn run(arguments: &Tune) -> Result<()> {
             Some(runner.run("held-out", &both, &split.held_out, windows)?)
         }
     };
-    let tuning = conclude(arguments, &question, &space, &split, found, proof.as_ref());
+    let mut tuning = conclude(arguments, &question, &space, &split, found, proof.as_ref());
+    tuning.notes.extend(notes::failures(&runner.ran));
     let path = arguments.out.join(TUNING_FILE);
     write(&path, &tuning)?;
     let files = [path.display().to_string()];
@@ -110,8 +114,9 @@ fn conclude(
     });
     let missing = comparable.map_or(0, |proof| proof.score(1, question).missing);
     if missing > 0 {
-        notes
-            .push(format!("In {missing} of the held-out windows it fails or is overloaded, and the defaults are not."));
+        notes.push(format!(
+            "In {missing} of the held-out windows it fails or is overloaded, and the scheduler as given is not."
+        ));
     }
     let on_held_out = comparable.and_then(|proof| gain(proof, 1, arguments.seed));
     let verdict = match proof {
@@ -120,12 +125,7 @@ fn conclude(
         Some(_) => verdict(question, on_held_out.as_ref()),
     };
     let limits = limits(question, &found.last.results, best, comparable);
-    notes.extend(
-        limits
-            .iter()
-            .filter(|limit| proof.is_some() && limit.on_tuned.is_none())
-            .map(|limit| format!("No window of the traces has {}, so nothing was held to its limit.", limit.figure)),
-    );
+    notes.extend(notes::unjudged(&limits, &found.rounds, &found.last.candidates[0].scheduler, proof.is_some()));
     let sensitivity = match observed(&found.first.candidates, &found.first.results, question) {
         Ok(sensitivity) => Some(sensitivity),
         Err(error) => {
@@ -225,4 +225,32 @@ fn observed(candidates: &[Candidate], results: &Results, question: &Question) ->
         }
     }
     sensitivity(all, question.goal.better)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_an_interval_on_one_side_of_1_over_enough_windows_is_a_verdict() {
+        let question = |goal: &str| Question { goal: figure(goal).unwrap(), limits: Vec::new() };
+        let (response_time, throughput) = (question("p99_read"), question("throughput"));
+        let of = |question: &Question, windows: u64, interval90: Option<[f64; 2]>| {
+            verdict(question, Some(&Gain { windows, ratio: 0.9, interval90 }))
+        };
+        assert_eq!(verdict(&response_time, None), Verdict::NotProven);
+        assert_eq!(of(&response_time, 1, None), Verdict::NotProven);
+        let (less, more) = (Some([0.8, 0.95]), Some([1.05, 1.2]));
+        assert_eq!(of(&response_time, 5, less), Verdict::Proven);
+        assert_eq!(of(&response_time, 5, more), Verdict::Worse);
+        assert_eq!(of(&throughput, 5, less), Verdict::Worse);
+        assert_eq!(of(&throughput, 5, more), Verdict::Proven);
+        for goal in [&response_time, &throughput] {
+            assert_eq!(of(goal, 4, less), Verdict::NotProven);
+            assert_eq!(of(goal, 4, more), Verdict::NotProven);
+            for includes_1 in [[0.8, 1.2], [0.8, 1.0], [1.0, 1.2], [1.0, 1.0]] {
+                assert_eq!(of(goal, 20, Some(includes_1)), Verdict::NotProven, "{includes_1:?}");
+            }
+        }
+    }
 }

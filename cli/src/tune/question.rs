@@ -78,7 +78,7 @@ pub fn figure(name: &str) -> Result<&'static Figure> {
 #[derive(Debug)]
 pub struct Limit {
     pub figure: &'static Figure,
-    /// The least (or most) that it may be, over the figure of the defaults.
+    /// The least (or most) that it may be, over the figure of the scheduler as given.
     pub ratio: f64,
 }
 
@@ -87,8 +87,8 @@ impl Limit {
     fn of(text: &str) -> Result<Limit> {
         let form = || {
             UsageError(format!(
-                "--limit {text}: it is FIGURE=CHANGE in percent of the defaults, as throughput=-2% (at most 2 % less) \
-                 or p99_write=+10% (at most 10 % more)"
+                "--limit {text}: it is FIGURE=CHANGE in percent of the figure as given, as throughput=-2% (at most 2 % \
+                 less) or p99_write=+10% (at most 10 % more)"
             ))
         };
         let (name, change) = text.split_once('=').ok_or_else(form)?;
@@ -112,7 +112,7 @@ impl Limit {
         Ok(Limit { figure, ratio: 1.0 + percent / 100.0 })
     }
 
-    /// By how much the logarithm of a figure's ratio to the defaults lies beyond the limit; 0 within.
+    /// By how much the logarithm of a figure's ratio to the scheduler as given lies beyond the limit; 0 within.
     pub fn excess(&self, log_ratio: f64) -> f64 {
         let beyond = match self.figure.better {
             Better::Larger => self.ratio.ln() - log_ratio,
@@ -157,7 +157,7 @@ impl Question {
         std::iter::once(self.goal).chain(self.limits.iter().map(|limit| limit.figure))
     }
 
-    /// The logarithm of the goal's ratio to the defaults, with the sign by which less is better.
+    /// The logarithm of the goal's ratio to the scheduler as given, with the sign by which less is better.
     pub fn cost(&self, log_ratio: f64) -> f64 {
         if self.goal.better == Better::Larger { -log_ratio } else { log_ratio }
     }

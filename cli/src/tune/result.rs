@@ -89,7 +89,7 @@ pub struct Gain {
     pub windows: u64,
     /// Geometric mean over the windows.
     pub ratio: f64,
-    /// From, to: in nine of ten cases. Missing of a single window.
+    /// From, to: the 90 % interval of the mean, by a bootstrap over the windows. Missing of a single window.
     pub interval90: Option<[f64; 2]>,
 }
 
@@ -101,7 +101,7 @@ pub enum Verdict {
     NothingBetter,
     /// It is better there: the whole interval is.
     Proven,
-    /// The interval holds a ratio of 1, or there are too few windows.
+    /// The interval holds a ratio of 1, there are too few windows, or the best fails or is overloaded in some.
     NotProven,
     /// It is worse there: the whole interval is.
     Worse,
@@ -112,8 +112,10 @@ pub struct Limit {
     pub figure: String,
     /// The least or most that the ratio may be.
     pub allowed_ratio: f64,
+    /// The ratio in the last round; missing if no window there has the figure.
     pub on_tuned: Option<f64>,
+    /// The same on held-out traces.
     pub on_held_out: Option<f64>,
-    /// Whether it holds on held-out traces; missing if none of them has the figure.
+    /// Whether it holds on held-out traces; missing if it could not be judged there, or nothing is better.
     pub holds: Option<bool>,
 }

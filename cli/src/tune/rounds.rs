@@ -7,6 +7,7 @@ use std::path::Path;
 use anyhow::{Result, ensure};
 
 use super::draws::{Draws, Purpose};
+use super::notes;
 use super::question::Question;
 use super::result::{Ranked, Round};
 use super::score::{Results, Score};
@@ -15,9 +16,9 @@ use super::split::{Piece, Split, drawn_windows};
 use crate::arguments::{Shard, Tune};
 use crate::needs::uses::TUNE_SPARK;
 use crate::sweep::expansion::Expansion;
-use crate::sweep::folder::Folder;
+use crate::sweep::folder::{Folder, Joined};
 use crate::sweep::plan::{Checked, WindowOf};
-use crate::sweep::run_tasks;
+use crate::sweep::{Ran, run_tasks};
 
 /// A round keeps a third of its candidates, and the next has windows three times as long.
 const FACTOR: usize = 3;
@@ -46,6 +47,8 @@ pub struct Runner<'a> {
     pub folder: &'a str,
     /// The checksums of traces so far.
     digests: BTreeMap<String, String>,
+    /// The tasks so far.
+    pub ran: Joined,
 }
 
 /// Where the rounds have led.
@@ -58,7 +61,7 @@ pub struct Found {
 
 impl<'a> Runner<'a> {
     pub fn new(arguments: &'a Tune, question: &'a Question, folder: &'a str) -> Runner<'a> {
-        Runner { arguments, question, folder, digests: BTreeMap::new() }
+        Runner { arguments, question, folder, digests: BTreeMap::new(), ran: Joined::default() }
     }
 
     /// Runs `candidates` in windows of `pieces`, in a folder of its own below that of the tuning. What is there already
@@ -89,7 +92,9 @@ impl<'a> Runner<'a> {
         })?;
         note!("iocast: {name}: {} candidates, {} replays", candidates.len(), expansion.len());
         let folder = Folder::open(&arguments.out.join(name), &expansion)?;
-        run_tasks(&expansion, &folder, &arguments.engine, Shard::ALL, TUNE_SPARK)?;
+        if let Ran::All(joined) = run_tasks(&expansion, &folder, &arguments.engine, Shard::ALL, TUNE_SPARK)? {
+            notes::add(&mut self.ran, joined);
+        }
         let results = Results::read(&folder.results(), candidates.len(), self.question)?;
         for (trace, digest) in &results.digests {
             let known = self.digests.entry(trace.clone()).or_insert_with(|| digest.clone());

@@ -45,13 +45,13 @@ pub struct Results {
 /// What a candidate is worth in a round.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Score {
-    /// The logarithm of the goal's geometric mean ratio to the defaults; 0 where nothing can be compared.
+    /// The logarithm of the goal's geometric mean ratio to the scheduler as given; 0 where nothing can be compared.
     pub goal: f64,
     /// The same of each limit's figure; none if no context has it.
     pub limits: Vec<Option<f64>>,
     /// By how much the limits are exceeded, in logarithms.
     pub excess: f64,
-    /// Contexts in which the defaults have the goal and the candidate has not.
+    /// Contexts in which the scheduler as given has the goal and the candidate has not.
     pub missing: u64,
 }
 
@@ -108,23 +108,23 @@ impl Results {
         Ok(results)
     }
 
-    /// Checks that the defaults, which are the first candidate, have the goal somewhere.
+    /// Checks that the scheduler as given, which is the first candidate, has the goal somewhere.
     ///
     /// # Errors
-    /// They have it nowhere, with the reason.
+    /// It has it nowhere, with the reason.
     pub fn check(&self, question: &Question) -> Result<()> {
-        let defaults = || self.outcomes.iter().map(|context| &context[0]);
-        if defaults().any(|outcome| outcome.figure(0).is_some()) {
+        let as_given = || self.outcomes.iter().map(|context| &context[0]);
+        if as_given().any(|outcome| outcome.figure(0).is_some()) {
             return Ok(());
         }
-        for outcome in defaults() {
+        for outcome in as_given() {
             if let Outcome::Failed(error) = outcome {
-                bail!("no window can be compared, since the defaults fail in it: {error}");
+                bail!("no window can be compared, since the scheduler as given fails in it: {error}");
             }
         }
         let name = &question.goal.name;
         ensure!(
-            !defaults().any(|outcome| *outcome == Outcome::Overloaded),
+            !as_given().any(|outcome| *outcome == Outcome::Overloaded),
             "no window can be compared: requests come faster than the drive serves them; use --pacing closed, or a \
              faster drive"
         );
@@ -134,11 +134,12 @@ impl Results {
         );
     }
 
-    /// The logarithm of a figure's ratio to the defaults, of each context in which both have it; 0 is the goal.
+    /// The logarithm of a figure's ratio to the scheduler as given, of each context in which both have it; 0 is the
+    /// goal.
     pub fn ratios(&self, candidate: usize, figure: usize) -> Vec<f64> {
         let of = |context: &Vec<Outcome>| {
-            let (defaults, own) = (context[0].figure(figure)?, context[candidate].figure(figure)?);
-            Some((own / defaults).ln())
+            let (as_given, own) = (context[0].figure(figure)?, context[candidate].figure(figure)?);
+            Some((own / as_given).ln())
         };
         self.outcomes.iter().filter_map(of).collect()
     }
@@ -184,8 +185,8 @@ pub fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
-/// The interval that holds the mean of further values in nine of ten cases, by the bootstrap (Efron 1979): the means of
-/// samples of the values, drawn with replacement. None of fewer than two values.
+/// The 90 % interval of the mean by the percentile bootstrap (Efron 1979). It goes from the 5th to the 95th percentile
+/// of the means of samples, each as many of the values, drawn with replacement. None of fewer than two values.
 pub fn interval(values: &[f64], draws: &mut Draws) -> Option<[f64; 2]> {
     if values.len() < 2 {
         return None;
@@ -249,9 +250,9 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_compared_ranks_behind_and_what_the_defaults_lack_does_not_count() {
+    fn what_cannot_be_compared_ranks_behind_and_what_is_lacking_as_given_does_not_count() {
         let free = question("--for p99_read");
-        // In the second context the second candidate is overloaded, in the third the defaults are.
+        // In the second context the second candidate is overloaded, in the third the first is.
         let some = results(&[
             [[8.0, 1.0], [1.0, 1.0], [9.0, 1.0]],
             [[8.0, 1.0], [0.0, 1.0], [9.0, 1.0]],

@@ -154,9 +154,9 @@ impl Space {
         self.candidate(values.map(|(at, value)| value.filter(|_| !is_undone(at))).collect())
     }
 
-    /// The scheduler as given, then others: all combinations of the values, or if those are more than `most`, so many
-    /// drawn ones. Of drawn candidates each value of a tunable has about as many (a Latin hypercube: McKay, Beckman,
-    /// Conover 1979).
+    /// The scheduler as given, then others. These are all combinations of the values if those are at most `most`.
+    /// Otherwise some are drawn, so that there are `most` candidates with the scheduler as given. Of drawn candidates
+    /// each value of a tunable has about as many (a Latin hypercube: McKay, Beckman, Conover 1979).
     ///
     /// # Errors
     /// No candidate but the scheduler as given.
@@ -165,7 +165,7 @@ impl Space {
         let mut known: BTreeSet<String> = all.iter().map(|one| one.scheduler.clone()).collect();
         let mut add = |numbers: &[usize], all: &mut Vec<Candidate>| {
             let candidate = self.candidate(numbers.iter().copied().map(Some).collect());
-            if all.len() < most && known.insert(candidate.scheduler.clone()) {
+            if known.insert(candidate.scheduler.clone()) {
                 all.push(candidate);
             }
         };
@@ -338,6 +338,11 @@ mod tests {
                 "mq-deadline:fifo_batch=4",
             ]
         );
+        // The scheduler as given takes the place of no combination, unless it is one.
+        assert_eq!(two.candidates(6, 1).unwrap().len(), 7);
+        assert_eq!(two.candidates(5, 1).unwrap().len(), 5);
+        let own = space("--scheduler mq-deadline --tunables fifo_batch=8/16,front_merges").unwrap();
+        assert_eq!(own.candidates(4, 1).unwrap().len(), 4);
         let many = space("--scheduler mq-deadline").unwrap();
         let drawn = many.candidates(27, 5).unwrap();
         assert_eq!(drawn.len(), 27);

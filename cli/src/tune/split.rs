@@ -45,7 +45,7 @@ impl Split {
     /// Finds the traces in `folder`, reads how long they are, and splits them.
     ///
     /// # Errors
-    /// No trace, one that cannot be read, none left to tune on.
+    /// No trace, one that cannot be read, none left to tune on, a single one without a span.
     pub fn new(arguments: &Tune, folder: &Path) -> Result<Split> {
         let mut traces = found(folder, &arguments.traces)?;
         let by_name = match &arguments.hold_out[..] {
@@ -62,7 +62,7 @@ impl Split {
         let mut pieces = measured(folder, &all)?;
         let is_held_out: Vec<bool> = match by_name {
             Some(held_out) => files.iter().map(|file| held_out.contains_key(file)).collect(),
-            None if all.len() == 1 => return Ok(split_in_time(pieces.remove(0))),
+            None if all.len() == 1 => return split_in_time(pieces.remove(0)),
             None => {
                 let mut order: Vec<usize> = (0..all.len()).collect();
                 Draws::new(arguments.seed, Purpose::HeldOut).shuffle(&mut order);
@@ -142,12 +142,26 @@ fn measured(folder: &Path, names: &[String]) -> Result<Vec<Piece>> {
 }
 
 /// A single trace: the last third of its time is held out.
-fn split_in_time(whole: Piece) -> Split {
+///
+/// # Errors
+/// All requests arrive at one time, so that there is no third.
+fn split_in_time(whole: Piece) -> Result<Split> {
     let to = Nanos::from_ns(whole.span.as_ns() / 3 * 2);
+    let why = match whole.requests {
+        0 => "it has no requests".to_owned(),
+        1 => "it has one request only".to_owned(),
+        more => format!("all {more} requests arrive within 3 ns"),
+    };
+    ensure!(
+        to > Nanos::ZERO,
+        "{}: {why}, so its time has no last third to hold out; name a longer trace, or prove the result on other traces \
+         with --hold-out",
+        whole.name
+    );
     let tuned_on = Piece { to: Some(to), span: to, requests: whole.requests / 3 * 2, ..whole.clone() };
     let span = Nanos::from_ns(whole.span.as_ns() - to.as_ns());
     let held_out = Piece { from: to, span, requests: whole.requests / 3, ..whole };
-    Split { tuned_on: vec![tuned_on], held_out: vec![held_out] }
+    Ok(Split { tuned_on: vec![tuned_on], held_out: vec![held_out] })
 }
 
 impl Piece {
@@ -233,7 +247,7 @@ mod tests {
 
     #[test]
     fn held_out_time_follows_on_the_time_that_is_tuned_on() {
-        let Split { tuned_on, held_out } = split_in_time(piece(24_000));
+        let Split { tuned_on, held_out } = split_in_time(piece(24_000)).unwrap();
         assert_eq!((tuned_on[0].from, tuned_on[0].to), (Nanos::ZERO, Some(Nanos::from_s(60))));
         assert_eq!((held_out[0].from, held_out[0].to, held_out[0].requests), (Nanos::from_s(60), None, 8_000));
         let windows = consecutive_windows(&held_out);

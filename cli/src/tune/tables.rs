@@ -65,11 +65,12 @@ fn gained(gain: &Gain) -> String {
 fn answer(tuning: &Tuning) -> String {
     let (goal, scheduler) = (&tuning.settings.goal, &tuning.settings.scheduler);
     let (Some(_), Some(on_tuned)) = (&tuning.best, &tuning.on_tuned) else {
-        let candidates = tuning.rounds.first().map_or(0, |round| round.candidates.len());
+        // One is the scheduler as given.
+        let others = tuning.rounds.first().map_or(0, |round| round.candidates.len().saturating_sub(1));
         let breaks = tuning.rounds.iter().flat_map(|round| &round.candidates).any(|one| !one.is_within_limits);
         let within = if breaks { " and keeps the limits" } else { "" };
         return format!(
-            "Nothing beats {scheduler} as given: of {candidates} candidates none has a better {goal}{within}."
+            "Nothing beats {scheduler} as given: of {others} other candidates none has a better {goal}{within}."
         );
     };
     let Some(held_out) = &tuning.on_held_out else {
@@ -79,13 +80,15 @@ fn answer(tuning: &Tuning) -> String {
             gained(on_tuned)
         );
     };
+    let includes_0 = held_out.interval90.is_some_and(|[from, to]| from <= 1.0 && to >= 1.0);
     let proven = match tuning.verdict {
         Verdict::NothingBetter | Verdict::Proven => "",
         Verdict::NotProven if held_out.windows < WINDOWS_THAT_PROVE => {
             " So few windows do not prove the gain; hold out more or longer traces."
         }
-        Verdict::NotProven => " The gain is not proven: the interval includes 0, or windows are missing.",
-        Verdict::Worse => " It is worse there, so it suits only what it was tuned on; keep the defaults.",
+        Verdict::NotProven if includes_0 => " The gain is not proven: the interval includes 0.",
+        Verdict::NotProven => " The gain is not proven: in some windows it could not be compared.",
+        Verdict::Worse => " It is worse there, so it suits only what it was tuned on; keep the scheduler as given.",
     };
     let rough = if (WINDOWS_THAT_PROVE..WINDOWS_FOR_INTERVAL).contains(&held_out.windows) {
         " Over so few windows the interval is rough."
@@ -125,7 +128,7 @@ fn limits(tuning: &Tuning) -> Table {
         let holds = match limit.holds {
             Some(true) => "yes",
             Some(false) => "no",
-            None => ABSENT,
+            None => "not judged",
         };
         let figures =
             [change(limit.allowed_ratio), change_or_absent(limit.on_tuned), change_or_absent(limit.on_held_out)];
@@ -133,8 +136,8 @@ fn limits(tuning: &Tuning) -> Table {
     };
     let rows = tuning.limits.iter().map(row).collect();
     table(
-        "Limits, as changes from the scheduler as given",
-        &["figure", "holds held out", "limit", "tuned", "held out"],
+        "Limits, as changes from the scheduler as given, and whether they hold on held-out traces",
+        &["figure", "holds", "limit", "where tuned", "held out"],
         rows,
         2,
     )
@@ -149,8 +152,8 @@ fn matters(tuning: &Tuning, sensitivity: &Sensitivity) -> Table {
         vec![of.tunable.clone(), of.best.clone(), percent(of.range), percent(of.share), percent(of.share_by_chance)]
     });
     let title = format!(
-        "What each tunable matters for {} in the first round, on its own: between its best and its worst value; share \
-         of the variance over candidates, and what a tunable without effect explains by chance",
+        "What each tunable matters for {} in the first round, on its own. Range: how far the largest mean of a value \
+         lies above the smallest. Share: of the variance over candidates; by chance: the share of a tunable without effect",
         tuning.settings.goal
     );
     table(&title, &["tunable", "best", "range", "share", "by chance"], rows.collect(), 2)
@@ -166,4 +169,36 @@ fn rounds(rounds: &[Round]) -> Table {
     };
     let header = ["round", "part", "candidates", "windows", "failed", "overloaded", "best"];
     table("Rounds", &header, rounds.iter().map(row).collect(), 2)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// The answer of a tuning with this verdict and this interval of the gain on held-out traces.
+    fn said(verdict: &str, interval: [f64; 2]) -> String {
+        let gain = |interval: [f64; 2]| json!({ "windows": 20, "ratio": 0.9, "interval90": interval });
+        let tuning = json!({
+            "schema_version": 1, "program": "iocast",
+            "settings": {
+                "scheduler": "mq-deadline", "drive": "cheetah-15k4", "goal": "p99_read", "better": "smaller",
+                "pacing": "closed", "map": "exact", "depth": null, "seed": 1
+            },
+            "searched": [], "tuned_on": [], "held_out": [], "rounds": [], "best": "mq-deadline:fifo_batch=1",
+            "on_tuned": gain([0.8, 0.9]), "on_held_out": gain(interval), "verdict": verdict, "limits": [],
+            "sensitivity": null, "notes": []
+        });
+        answer(&serde_json::from_value(tuning).unwrap())
+    }
+
+    #[test]
+    fn the_answer_says_why_a_gain_is_not_proven() {
+        assert!(said("not_proven", [0.8, 1.1]).ends_with("The gain is not proven: the interval includes 0."));
+        let missing = said("not_proven", [0.8, 0.95]);
+        assert!(missing.ends_with("The gain is not proven: in some windows it could not be compared."), "{missing}");
+        assert!(said("proven", [0.8, 0.95]).ends_with("where it was tuned."));
+        assert!(said("worse", [1.1, 1.2]).ends_with("keep the scheduler as given."));
+    }
 }

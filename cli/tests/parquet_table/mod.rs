@@ -1,0 +1,16 @@
+//! Reads the tables that sweeps write.
+
+use std::fs::File;
+use std::path::Path;
+
+use arrow_array::RecordBatch;
+use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
+
+/// All rows of a Parquet file of at most some hundred.
+pub fn table(path: &Path) -> RecordBatch {
+    let builder = ParquetRecordBatchReaderBuilder::try_new(File::open(path).unwrap()).unwrap();
+    let mut batches = builder.with_batch_size(10_000).build().unwrap();
+    let batch = batches.next().unwrap().unwrap();
+    assert!(batches.next().is_none());
+    batch
+}
