@@ -10,7 +10,7 @@ use traces::origin::{short_name, without_folders};
 use traces::quantity::parse_sectors;
 use traces::results::TraceProvenance;
 use traces::trace::{Extent, ReadOptions};
-use traces::{Lba, Sectors, formats};
+use traces::{Lba, Sectors, TraceReader, formats};
 
 use crate::error::UsageError;
 
@@ -83,8 +83,13 @@ impl Vm {
     /// # Errors
     /// A trace that cannot be opened.
     pub fn open(&self, options: &ReadOptions) -> Result<VmTrace> {
-        let reader = Box::new(OneDevice::new(&self.path, self.format.read(&self.path, options)?));
-        Ok(VmTrace { name: self.name.clone(), path: self.path.clone(), reader, map: self.map })
+        Ok(self.read_by(self.format.read(&self.path, options)?))
+    }
+
+    /// The trace, which `reader` reads.
+    pub fn read_by(&self, reader: Box<dyn TraceReader>) -> VmTrace {
+        let reader = Box::new(OneDevice::new(&self.path, reader));
+        VmTrace { name: self.name.clone(), path: self.path.clone(), reader, map: self.map }
     }
 
     /// The sectors of a drive that it takes up, rounded up to where another VM may begin; 0 if the trace was not

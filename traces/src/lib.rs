@@ -19,6 +19,7 @@ pub mod random;
 pub mod record;
 pub mod request;
 pub mod results;
+pub mod shared;
 pub mod spec;
 pub mod statistics;
 pub mod text_file;

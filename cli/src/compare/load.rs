@@ -7,6 +7,7 @@ use ::workloads::plan::GuestPlan;
 use anyhow::{Result, ensure};
 use replay::Observer;
 use replay::sources::{MergedTraces, Pacing, ReplaySource, TimeWindow, paced};
+use traces::shared::{SharedReader, Turns, share};
 use traces::trace::ReadOptions;
 use traces::{Request, RequestId, Sectors, Timestamp};
 
@@ -115,7 +116,22 @@ impl Load {
         }
     }
 
-    /// The source of one replay, and an observer that moves the progress bar if the source does not.
+    /// Readers of the traces for `replays` replays that run at the same time: for each of them one of every trace.
+    ///
+    /// # Errors
+    /// A trace that cannot be opened.
+    pub fn share(&self, options: &ReadOptions, replays: usize, turns: &Arc<Turns>) -> Result<Vec<Vec<SharedReader>>> {
+        let mut of_replays: Vec<Vec<SharedReader>> = (0..replays).map(|_| Vec::new()).collect();
+        let Load::Traces(vms) = self else { return Ok(of_replays) };
+        for vm in vms {
+            let readers = share(vm.format.read(&vm.path, options)?, replays, turns);
+            of_replays.iter_mut().zip(readers).for_each(|(of_replay, reader)| of_replay.push(reader));
+        }
+        Ok(of_replays)
+    }
+
+    /// The source of one replay, and an observer that moves the progress bar if the source does not. `readers` are those
+    /// of [`Load::share`]; without them the replay opens the traces itself.
     ///
     /// # Errors
     /// A trace that cannot be read, a guest whose disk is too small.
@@ -126,10 +142,14 @@ impl Load {
         window: TimeWindow,
         capacity: Sectors,
         counter: Arc<AtomicU64>,
+        readers: Option<Vec<SharedReader>>,
     ) -> Result<(Box<dyn ReplaySource + '_>, Option<Advance>)> {
         match self {
             Load::Traces(vms) => {
-                let traces = vms.iter().map(|vm| vm.open(options)).collect::<Result<_>>()?;
+                let traces = match readers {
+                    Some(readers) => vms.iter().zip(readers).map(|(vm, reader)| vm.read_by(Box::new(reader))).collect(),
+                    None => vms.iter().map(|vm| vm.open(options)).collect::<Result<_>>()?,
+                };
                 let merged = MergedTraces::new(traces, window, capacity).with_progress(counter);
                 Ok((paced(merged, pacing), None))
             }

@@ -16,9 +16,11 @@ mod watch;
 mod workloads;
 
 use std::io::BufWriter;
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
+use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use drive_models::BuiltDrive;
@@ -37,6 +39,7 @@ use schedulers::plugin::{keep, leave_kept};
 use traces::results::requests::WrittenPart;
 use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
+use traces::shared::{SharedReader, Turns};
 use traces::spec::{Settings, Spec};
 use traces::trace::ReadOptions;
 use traces::whole_file::WholeFile;
@@ -193,18 +196,22 @@ fn replay_all(
     let load = &setups[0].load;
     let progress = if is_watched { Progress::unseen(candidates.len()) } else { load.progress(candidates.len()) };
     let watch = is_watched.then(|| Watch::begin(replays(setups, candidates, &progress))).transpose()?;
-    let replay = |&(index, of): &(usize, &Candidate)| {
+    let replay = |&(index, of): &(usize, &Candidate), readers: Option<Vec<SharedReader>>| {
         let watched = watch.as_ref().map(|watch| watch.observer(index));
-        Ok((index, setups[of.drive].replay(index, of, per_request, progress.counter(index), watched)?))
+        let progress = progress.counter(index);
+        Ok((index, setups[of.drive].replay(index, of, per_request, progress, readers, watched)?))
     };
     let (of_libraries, ours): (Vec<_>, Vec<_>) = candidates.iter().enumerate().partition(|(_, of)| of.is_in_library());
-    let mut replayed: Vec<(usize, Replayed)> = ours.par_iter().map(replay).collect::<Result<_>>()?;
+    let mut replayed: Vec<(usize, Replayed)> = match setups[0].reads_whole_traces() && ours.len() > 1 {
+        true => replay_together(&setups[0], &ours, &replay)?,
+        false => ours.par_iter().map(|of| replay(of, None)).collect::<Result<_>>()?,
+    };
     if !of_libraries.is_empty() {
         for (_, replayed) in &replayed {
             keep(serde_json::to_vec(&replayed.run)?);
         }
         let replay_and_keep = |of: &(usize, &Candidate)| {
-            let (index, replayed) = replay(of)?;
+            let (index, replayed) = replay(of, None)?;
             keep(serde_json::to_vec(&replayed.run)?);
             Ok((index, replayed))
         };
@@ -213,6 +220,36 @@ fn replay_all(
     }
     replayed.sort_by_key(|(index, _)| *index);
     Ok(replayed.into_iter().map(|(_, replayed)| replayed).collect())
+}
+
+/// The most replays that share their traces: each has a thread, and the state of its drive is in memory.
+const TOGETHER_MAX: usize = 8;
+
+/// Runs replays with a thread each, of which as many run at a time as rayon has threads. Each trace is decoded once.
+fn replay_together<'a>(
+    setup: &Setup<'_>,
+    candidates: &[(usize, &'a Candidate)],
+    replay: &(impl Fn(&(usize, &'a Candidate), Option<Vec<SharedReader>>) -> Result<(usize, Replayed)> + Sync),
+) -> Result<Vec<(usize, Replayed)>> {
+    let mut replayed = Vec::new();
+    for group in candidates.chunks(TOGETHER_MAX) {
+        let turns = Arc::new(Turns::new(rayon::current_num_threads()));
+        let readers = setup.load.share(&setup.options, group.len(), &turns)?;
+        let of_group: Result<Vec<(usize, Replayed)>> = thread::scope(|scope| {
+            let begin = |(of, readers): (&'_ (usize, &'a Candidate), Vec<SharedReader>)| {
+                let turns = &turns;
+                let of = *of;
+                scope.spawn(move || {
+                    let _turn = turns.begin();
+                    replay(&of, Some(readers))
+                })
+            };
+            let threads: Vec<_> = group.iter().zip(readers).map(begin).collect();
+            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
+        });
+        replayed.extend(of_group?);
+    }
+    Ok(replayed)
 }
 
 /// The replays, as they are watched.
@@ -272,18 +309,25 @@ impl<'a> Setup<'a> {
         Ok(Setup { arguments, drive, part, load, options, window, limits })
     }
 
+    /// Whether every replay reads its traces to their ends. Else what is known of a trace depends on how far it is read.
+    fn reads_whole_traces(&self) -> bool {
+        matches!(self.load, Load::Traces(_)) && self.window.to.is_none() && self.window.limit.is_none()
+    }
+
     fn replay(
         &self,
         index: usize,
         candidate: &Candidate,
         per_request: Option<&PerRequest>,
         progress: Arc<AtomicU64>,
+        readers: Option<Vec<SharedReader>>,
         watched: Option<Watched>,
     ) -> Result<Replayed> {
         let part = candidate.part()?;
         let BuiltDrive { drive, model, .. } = drive_models::build(&self.drive)?;
+        let pacing = self.arguments.replaying.pacing;
         let (source, advance) =
-            self.load.open(self.arguments.replaying.pacing, &self.options, self.window, drive.capacity(), progress)?;
+            self.load.open(pacing, &self.options, self.window, drive.capacity(), progress, readers)?;
         let folder = self.arguments.decision_log.as_deref().unwrap_or(Path::new("."));
         let log_path = candidate.file(folder, index, LOG_ENDING);
         let observers = Observers {

@@ -36,7 +36,7 @@ pub fn replay_one(arguments: &Compare) -> Result<One> {
         bail!(UsageError(format!("{} columns are compared, where there can be only one", candidates.len())));
     };
     let setup = Setup::new(arguments, drive.clone())?;
-    let replayed = setup.replay(0, candidate, None, Arc::default(), None)?;
+    let replayed = setup.replay(0, candidate, None, Arc::default(), None, None)?;
     let requests = replayed.run.all.requests + replayed.run.other.requests;
     ensure!(requests > 0, setup.load.nothing(setup.window));
     let [reads, writes] = [Class::Read, Class::Write].map(|class| replayed.metrics.total(class).response);

@@ -1,0 +1,461 @@
+//! One trace for several replays that run at the same time: it is decoded once.
+//!
+//! [`share`] makes several readers of one. Whichever of them comes first to the end of what is decoded decodes the next
+//! records, and the others find them there. A reader that is far ahead of the slowest one waits for it, so that memory
+//! does not depend on the length of the trace.
+//!
+//! All readers of a trace must be read at the same time, each on a thread of its own: a thread that has not begun holds
+//! the others back. [`Turns`] bounds how many of those threads run. Threads that read several shared traces must read
+//! them in the same order, such as by arrival, or they may wait for one another for ever.
+
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Place, Problem, ReadError};
+use crate::record::Record;
+use crate::trace::{Losses, TraceMeta, TraceReader};
+
+/// Records that are decoded at a time.
+const RECORDS: usize = 2048;
+/// How many times as many the first reader may be ahead of the last.
+const CHUNKS_MAX: usize = 8;
+
+/// How many threads may still begin to run. A reader that waits lets another thread run.
+#[derive(Debug)]
+pub struct Turns {
+    free: Mutex<usize>,
+    changed: Condvar,
+}
+
+/// The right to run, until it is dropped.
+#[derive(Debug)]
+pub struct Turn<'a>(&'a Turns);
+
+impl Turns {
+    /// Turns for `threads` threads, at least one.
+    pub fn new(threads: usize) -> Turns {
+        Turns { free: Mutex::new(threads.max(1)), changed: Condvar::new() }
+    }
+
+    /// Waits until the thread may run.
+    pub fn begin(&self) -> Turn<'_> {
+        self.take();
+        Turn(self)
+    }
+
+    fn take(&self) {
+        let free = lock(&self.free);
+        let mut free = self.changed.wait_while(free, |free| *free == 0).unwrap_or_else(PoisonError::into_inner);
+        *free -= 1;
+    }
+
+    fn give(&self) {
+        *lock(&self.free) += 1;
+        self.changed.notify_one();
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.give();
+    }
+}
+
+/// The lock. What it guards is whole between any two statements, so a thread that panicked leaves nothing half done.
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// What is known of the trace besides its records.
+#[derive(Clone, Debug, PartialEq)]
+struct Facts {
+    meta: TraceMeta,
+    losses: Losses,
+}
+
+impl Facts {
+    fn of(reader: &dyn TraceReader) -> Facts {
+        Facts { meta: reader.meta().clone(), losses: reader.losses().clone() }
+    }
+}
+
+/// Decoded records, and what is known behind them.
+struct Chunk {
+    records: Vec<Record>,
+    facts: Arc<Facts>,
+    position_bytes: u64,
+}
+
+/// What the readers share.
+struct State {
+    /// `None` while a reader decodes, and behind the end.
+    reader: Option<Box<dyn TraceReader>>,
+    /// Chunks that a reader has still to take, and the number of the first of them.
+    chunks: VecDeque<Arc<Chunk>>,
+    first: u64,
+    /// The chunk that each reader takes next; `None` of those that read no more.
+    next: Vec<Option<u64>>,
+    /// What is known so far.
+    facts: Arc<Facts>,
+    ended: bool,
+    /// The fault in the trace behind the last chunk.
+    failure: Option<ReadError>,
+    /// Memory of chunks that all have read.
+    spare: Vec<Vec<Record>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// One of several readers of a trace.
+pub struct SharedReader {
+    shared: Arc<Shared>,
+    turns: Arc<Turns>,
+    number: usize,
+    chunk: Arc<Chunk>,
+    /// The next record of the chunk.
+    at: usize,
+}
+
+/// Readers of the trace that `reader` reads, as many as `readers`. `turns` are those of the threads that will read.
+pub fn share(reader: Box<dyn TraceReader>, readers: usize, turns: &Arc<Turns>) -> Vec<SharedReader> {
+    let facts = Arc::new(Facts::of(&*reader));
+    let chunk =
+        Arc::new(Chunk { records: Vec::new(), facts: Arc::clone(&facts), position_bytes: reader.position_bytes() });
+    let state = State {
+        reader: Some(reader),
+        chunks: VecDeque::new(),
+        first: 0,
+        next: vec![Some(0); readers],
+        facts,
+        ended: false,
+        failure: None,
+        spare: Vec::new(),
+    };
+    let shared = Arc::new(Shared { state: Mutex::new(state), changed: Condvar::new() });
+    let reader = |number| SharedReader {
+        shared: Arc::clone(&shared),
+        turns: Arc::clone(turns),
+        number,
+        chunk: Arc::clone(&chunk),
+        at: 0,
+    };
+    (0..readers).map(reader).collect()
+}
+
+impl State {
+    /// Drops the chunks that no reader has still to take; whether there were any.
+    fn drop_taken(&mut self) -> bool {
+        let least = self.next.iter().flatten().min().copied().unwrap_or(u64::MAX);
+        let before = self.first;
+        while self.first < least
+            && let Some(chunk) = self.chunks.pop_front()
+        {
+            self.first += 1;
+            if let Some(chunk) = Arc::into_inner(chunk) {
+                self.spare.push(chunk.records);
+            }
+        }
+        self.first > before
+    }
+}
+
+impl Shared {
+    /// Decodes the next chunk and adds it.
+    fn decode(&self, mut reader: Box<dyn TraceReader>, mut records: Vec<Record>) {
+        let panics = Panics(self);
+        records.clear();
+        records.reserve_exact(RECORDS);
+        let mut end = None;
+        while records.len() < RECORDS && end.is_none() {
+            match reader.next() {
+                Ok(Some(record)) => records.push(record),
+                Ok(None) => end = Some(None),
+                Err(failure) => end = Some(Some(failure)),
+            }
+        }
+        let facts = Facts::of(&*reader);
+        let position_bytes = reader.position_bytes();
+        std::mem::forget(panics);
+        let mut state = lock(&self.state);
+        if *state.facts != facts {
+            state.facts = Arc::new(facts);
+        }
+        let chunk = Chunk { records, facts: Arc::clone(&state.facts), position_bytes };
+        state.chunks.push_back(Arc::new(chunk));
+        match end {
+            None => state.reader = Some(reader),
+            Some(failure) => (state.ended, state.failure) = (true, failure),
+        }
+        drop(state);
+        self.changed.notify_all();
+    }
+}
+
+/// Ends the trace for all if the one that decodes it panics: nobody else has its reader.
+struct Panics<'a>(&'a Shared);
+
+impl Drop for Panics<'_> {
+    fn drop(&mut self) {
+        let mut state = lock(&self.0.state);
+        state.ended = true;
+        let problem = Problem::Malformed("the thread that decoded it has panicked".to_owned());
+        state.failure = Some(ReadError::new("the trace".as_ref(), Place::Whole, problem));
+        drop(state);
+        self.0.changed.notify_all();
+    }
+}
+
+impl SharedReader {
+    /// Goes to the next chunk; false at the end of the trace.
+    fn next_chunk(&mut self) -> Result<bool, ReadError> {
+        // The memory of the last one may be used again.
+        let none = Chunk {
+            records: Vec::new(),
+            facts: Arc::clone(&self.chunk.facts),
+            position_bytes: self.chunk.position_bytes,
+        };
+        let last = std::mem::replace(&mut self.chunk, Arc::new(none));
+        self.at = 0;
+        let mut state = lock(&self.shared.state);
+        if let Some(last) = Arc::into_inner(last) {
+            state.spare.push(last.records);
+        }
+        loop {
+            let next = state.next[self.number].unwrap_or_default();
+            if let Some(chunk) = state.chunks.get((next - state.first) as usize) {
+                self.chunk = Arc::clone(chunk);
+                state.next[self.number] = Some(next + 1);
+                if state.drop_taken() {
+                    self.shared.changed.notify_all();
+                }
+                return Ok(true);
+            }
+            if state.ended {
+                return state.failure.as_ref().map_or(Ok(false), |failure| Err(same(failure)));
+            }
+            let reader = if state.chunks.len() < CHUNKS_MAX { state.reader.take() } else { None };
+            if let Some(reader) = reader {
+                let records = state.spare.pop().unwrap_or_default();
+                drop(state);
+                self.shared.decode(reader, records);
+            } else {
+                // A turn is taken without the lock, which the threads that have one need.
+                self.turns.give();
+                drop(self.shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner));
+                self.turns.take();
+            }
+            state = lock(&self.shared.state);
+        }
+    }
+}
+
+/// The same error for another reader. Errors of the operating system cannot be copied and become their text.
+fn same(error: &ReadError) -> ReadError {
+    ReadError {
+        path: error.path.clone(),
+        place: error.place,
+        problem: Problem::Malformed(error.problem.to_string()),
+        remedy: error.remedy.clone(),
+    }
+}
+
+impl TraceReader for SharedReader {
+    fn meta(&self) -> &TraceMeta {
+        &self.chunk.facts.meta
+    }
+
+    fn next(&mut self) -> Result<Option<Record>, ReadError> {
+        loop {
+            if let Some(record) = self.chunk.records.get(self.at) {
+                self.at += 1;
+                return Ok(Some(*record));
+            }
+            if !self.next_chunk()? {
+                return Ok(None);
+            }
+        }
+    }
+
+    fn losses(&self) -> &Losses {
+        &self.chunk.facts.losses
+    }
+
+    fn position_bytes(&self) -> u64 {
+        self.chunk.position_bytes
+    }
+}
+
+impl Drop for SharedReader {
+    fn drop(&mut self) {
+        let mut state = lock(&self.shared.state);
+        state.next[self.number] = None;
+        state.drop_taken();
+        drop(state);
+        self.shared.changed.notify_all();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::thread;
+
+    use super::*;
+    use crate::request::{Operation, Request};
+    use crate::trace::Layer;
+    use crate::units::{Lba, Sectors, Timestamp};
+
+    /// A trace of so many records that loses one at each thousandth, names a process at each thousandth, and perhaps
+    /// fails at the end.
+    struct Made {
+        meta: TraceMeta,
+        losses: Losses,
+        at: u64,
+        end: u64,
+        fails: bool,
+        /// The most that was decoded.
+        decoded: Arc<AtomicUsize>,
+    }
+
+    impl Made {
+        fn new(end: u64, fails: bool) -> Made {
+            let meta = TraceMeta::new("made", Layer::GuestQueue, "monotonic");
+            Made { meta, losses: Losses::default(), at: 0, end, fails, decoded: Arc::default() }
+        }
+    }
+
+    impl TraceReader for Made {
+        fn meta(&self) -> &TraceMeta {
+            &self.meta
+        }
+
+        fn next(&mut self) -> Result<Option<Record>, ReadError> {
+            if self.at == self.end {
+                let failure =
+                    || ReadError::malformed("made".as_ref(), Place::Row(self.at), "it is damaged").remedy("mend it");
+                return if self.fails { Err(failure()) } else { Ok(None) };
+            }
+            self.at += 1;
+            self.decoded.fetch_add(1, Ordering::Relaxed);
+            if self.at.is_multiple_of(1000) {
+                self.losses.skip("lost");
+                self.meta.streams.insert(self.at as u32, self.at.to_string());
+            }
+            let arrival = Timestamp::from_ns(self.at);
+            let at = Lba::new(self.at * 8);
+            Ok(Some(Record::arrived(Request::new(arrival, Operation::Read, at, Sectors::new(8)))))
+        }
+
+        fn losses(&self) -> &Losses {
+            &self.losses
+        }
+
+        fn position_bytes(&self) -> u64 {
+            self.at
+        }
+    }
+
+    /// All that a reader says: its records, its error, and what it knows at the end.
+    fn all(reader: &mut dyn TraceReader) -> (Vec<Record>, Option<String>, TraceMeta, Losses, u64) {
+        let mut records = Vec::new();
+        let failure = loop {
+            match reader.next() {
+                Ok(Some(record)) => records.push(record),
+                Ok(None) => break None,
+                Err(failure) => break Some(failure.to_string()),
+            }
+        };
+        (records, failure, reader.meta().clone(), reader.losses().clone(), reader.position_bytes())
+    }
+
+    #[test]
+    fn each_reader_says_what_the_one_would_with_any_number_of_turns() {
+        for (end, fails) in [(0, false), (1, true), (RECORDS as u64, false), (100_001, false), (100_000, true)] {
+            let expected = all(&mut Made::new(end, fails));
+            for threads in [1, 2, 7] {
+                let turns = Arc::new(Turns::new(threads));
+                let made = Made::new(end, fails);
+                let decoded = Arc::clone(&made.decoded);
+                let readers = share(Box::new(made), 5, &turns);
+                let running = AtomicUsize::new(0);
+                thread::scope(|scope| {
+                    for mut reader in readers {
+                        let (turns, running, expected) = (&turns, &running, &expected);
+                        scope.spawn(move || {
+                            let _turn = turns.begin();
+                            running.fetch_add(1, Ordering::Relaxed);
+                            let found = all(&mut reader);
+                            assert!(found == *expected, "{} records of {end}", found.0.len());
+                        });
+                    }
+                });
+                assert_eq!(decoded.load(Ordering::Relaxed) as u64, end, "decoded once");
+            }
+        }
+    }
+
+    #[test]
+    fn a_panic_of_the_reader_is_an_error_of_all() {
+        struct Faulty(Made);
+        impl TraceReader for Faulty {
+            fn meta(&self) -> &TraceMeta {
+                self.0.meta()
+            }
+            fn next(&mut self) -> Result<Option<Record>, ReadError> {
+                assert!(self.0.at < 5000, "a fault");
+                self.0.next()
+            }
+            fn losses(&self) -> &Losses {
+                self.0.losses()
+            }
+            fn position_bytes(&self) -> u64 {
+                self.0.position_bytes()
+            }
+        }
+        let turns = Arc::new(Turns::new(1));
+        let readers = share(Box::new(Faulty(Made::new(10_000, false))), 3, &turns);
+        let read = |mut reader: SharedReader| {
+            let turns = Arc::clone(&turns);
+            thread::spawn(move || {
+                let _turn = turns.begin();
+                all(&mut reader).1.unwrap_or_default()
+            })
+        };
+        let threads: Vec<_> = readers.into_iter().map(read).collect();
+        let said: Vec<String> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
+        assert!(said.len() == 2 && said.iter().all(|said| said.contains("has panicked")), "{said:?}");
+    }
+
+    #[test]
+    fn nobody_is_far_ahead_and_who_leaves_holds_nobody_back() {
+        let turns = Arc::new(Turns::new(2));
+        let made = Made::new(1_000_000, false);
+        let decoded = Arc::clone(&made.decoded);
+        let mut readers = share(Box::new(made), 3, &turns);
+        let (slow, mut fast) = (readers.pop().unwrap(), readers.pop().unwrap());
+        // It panics in the middle of its work.
+        let mut faulty = readers.pop().unwrap();
+        let gone = thread::spawn(move || {
+            faulty.next().unwrap();
+            panic!("a fault");
+        });
+        assert!(gone.join().is_err());
+        thread::scope(|scope| {
+            let turns = &turns;
+            let ahead = scope.spawn(move || {
+                let _turn = turns.begin();
+                all(&mut fast).0.len()
+            });
+            while decoded.load(Ordering::Relaxed) < CHUNKS_MAX * RECORDS {
+                thread::yield_now();
+            }
+            thread::sleep(std::time::Duration::from_millis(20));
+            assert_eq!(decoded.load(Ordering::Relaxed), CHUNKS_MAX * RECORDS);
+            drop(slow);
+            assert_eq!(ahead.join().unwrap(), 1_000_000);
+        });
+    }
+}
