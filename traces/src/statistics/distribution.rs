@@ -46,17 +46,25 @@ impl Distribution {
     /// A percentile, given in hundredths of a percent, in ns to three significant digits; `None` if
     /// there is nothing.
     pub fn percentile_ns(&self, hundredths: u32) -> Option<u64> {
-        let max = self.spans.moments().max_ns?;
-        let rank = u128::from(self.count()) * u128::from(hundredths);
-        let rank = u64::try_from(rank.div_ceil(10_000)).unwrap_or(u64::MAX).max(1);
-        // The histogram answers with the upper end of a bucket, which may lie above the largest.
-        Some(self.histogram.of_rank(rank).min(max))
+        self.ascending_percentiles_ns([hundredths].into_iter()).next()
     }
 
     /// All that are reported, by name.
     pub fn percentiles_ns(&self) -> BTreeMap<String, u64> {
-        let named = |&(p, name): &(u32, &str)| Some((name.to_owned(), self.percentile_ns(p)?));
-        PERCENTILES.iter().filter_map(named).collect()
+        let found = self.ascending_percentiles_ns(PERCENTILES.iter().map(|(hundredths, _)| *hundredths));
+        PERCENTILES.iter().zip(found).map(|((_, name), ns)| ((*name).to_owned(), ns)).collect()
+    }
+
+    /// Percentiles that ascend; none if there is nothing.
+    fn ascending_percentiles_ns(&self, hundredths: impl Iterator<Item = u32>) -> impl Iterator<Item = u64> {
+        let count = u128::from(self.count());
+        let rank = move |hundredths: u32| {
+            let rank = count * u128::from(hundredths);
+            u64::try_from(rank.div_ceil(10_000)).unwrap_or(u64::MAX).max(1)
+        };
+        let max = self.spans.moments().max_ns;
+        // The histogram answers with the upper end of a bucket, which may lie above the largest.
+        self.histogram.of_ranks(hundredths.map(rank)).map_while(move |ns| Some(ns.min(max?)))
     }
 
     /// Its histogram in ns, to three significant digits, as HdrHistogram's libraries read and merge it (encoding V2, not

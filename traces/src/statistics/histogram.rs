@@ -89,8 +89,11 @@ impl Histogram {
 
     /// How often each bucket was hit.
     fn counts(&self) -> impl Iterator<Item = u64> + '_ {
-        let rounds = |bucket| self.rounds.get(&bucket).copied().unwrap_or(0) << u32::BITS;
-        self.counts.iter().enumerate().map(move |(bucket, count)| rounds(bucket) + u64::from(*count))
+        let mut rounds = self.rounds.iter().peekable();
+        self.counts.iter().enumerate().map(move |(bucket, count)| {
+            let rounds = rounds.next_if(|(at, _)| **at == bucket).map_or(0, |(_, rounds)| rounds << u32::BITS);
+            rounds + u64::from(*count)
+        })
     }
 
     pub(super) fn merge(&mut self, other: &Histogram) {
@@ -127,14 +130,18 @@ impl Histogram {
         bytes
     }
 
-    /// The largest number that counts as the one of that rank, from 1; 0 if there are fewer.
-    pub(super) fn of_rank(&self, rank: u64) -> u64 {
-        let mut seen = 0;
-        let at = self.counts().position(|count| {
-            seen += count;
-            seen >= rank
-        });
-        at.map_or(0, largest)
+    /// For ranks from 1 that do not decrease: the largest number that counts as the one of that rank; 0 if there are
+    /// fewer. One pass over the buckets serves all ranks.
+    pub(super) fn of_ranks(&self, ranks: impl Iterator<Item = u64>) -> impl Iterator<Item = u64> {
+        let mut buckets = self.counts().enumerate();
+        let (mut seen, mut at) = (0, 0);
+        ranks.map(move |rank| {
+            while seen < rank {
+                let Some((bucket, count)) = buckets.next() else { return 0 };
+                (seen, at) = (seen + count, bucket);
+            }
+            largest(at)
+        })
     }
 }
 
@@ -174,7 +181,8 @@ mod tests {
         all.merge(&much);
         let counts: Vec<(usize, u64)> = all.counts().enumerate().filter(|(_, often)| *often > 0).collect();
         assert_eq!(counts, [(5, 1), (7, 2 * (3 << 32)), (9, 2)]);
-        assert_eq!([all.of_rank(2 * (3 << 32) + 1), all.of_rank(2 * (3 << 32) + 2)], [7, 9]);
+        let ranks = [1, 2, 2 * (3 << 32) + 1, 2 * (3 << 32) + 1, 2 * (3 << 32) + 2, 2 * (3 << 32) + 4];
+        assert_eq!(all.of_ranks(ranks.into_iter()).collect::<Vec<u64>>(), [5, 7, 7, 7, 9, 0]);
     }
 
     /// The published implementation reads it.
@@ -227,11 +235,12 @@ mod tests {
             ours.merge(&rest);
             let mut sorted = values.clone();
             sorted.sort_unstable();
-            for (at, value) in sorted.iter().enumerate() {
-                prop_assert_eq!(ours.of_rank(at as u64 + 1), theirs.highest_equivalent(*value));
-            }
+            let found: Vec<u64> = ours.of_ranks(1..=values.len() as u64).collect();
+            let expected: Vec<u64> = sorted.iter().map(|value| theirs.highest_equivalent(*value)).collect();
+            prop_assert_eq!(found, expected);
             // Its own ranks come from floating point, so only halves are asked of it.
-            prop_assert_eq!(ours.of_rank(values.len().div_ceil(2) as u64), theirs.value_at_quantile(0.5));
+            let half = ours.of_ranks([values.len().div_ceil(2) as u64].into_iter()).next();
+            prop_assert_eq!(half, Some(theirs.value_at_quantile(0.5)));
         }
     }
 }
