@@ -308,6 +308,16 @@ fn more_devices_than_are_written_in_one_pass_are_all_written() {
     }
     let sums = json(&["stat", "--catalog", &catalog]);
     assert_eq!((&sums["total"]["requests"], &sums["total"]["traces"]), (&66.into(), &35.into()));
+
+    // The first request is of the last device, which is written last, and all clocks begin with it.
+    let (anonymous, key) = (folder.name("anonymous"), folder.name("key"));
+    fs::write(&key, "0123456789abcdef").unwrap();
+    stdout(&["convert", &trace, "--catalog", &anonymous, "--anonymise", &key, "--start", "32s"]);
+    let mut found: Vec<Vec<u64>> =
+        files(Path::new(&anonymous)).iter().map(|path| arrivals(&Path::new(&anonymous).join(path))).collect();
+    found.sort();
+    let expected: Vec<Vec<u64>> = [vec![0, 100]].into_iter().chain((0..32).map(|disk| vec![68 + disk])).collect();
+    assert_eq!(found, expected);
 }
 
 #[test]
