@@ -236,6 +236,11 @@ pub fn date(unix_ns: i64) -> String {
     DateTime::from_timestamp_nanos(unix_ns).to_rfc3339_opts(SecondsFormat::Secs, true)
 }
 
+/// A count with its noun.
+pub fn counted(count: u64, one: &str, several: &str) -> String {
+    if count == 1 { format!("1 {one}") } else { format!("{count} {several}") }
+}
+
 /// A number with decimals that suit its size; [`ABSENT`] if there is none.
 pub fn number(value: Option<f64>) -> String {
     match value {

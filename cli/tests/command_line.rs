@@ -159,7 +159,7 @@ fn quiet_leaves_warnings_and_errors_only() {
     assert_eq!(said(&["-q"]), "");
     assert_eq!(
         said(&["-q", "--start", "1h"]),
-        "iocast: warning: no request lies in the window of --start, --end and --limit\n"
+        "iocast: warning: ../traces/samples/mail.parquet: no request lies in the window of --start, --end and --limit\n"
     );
     assert!(failure(&["-q", "stat", "nowhere"]).1.contains("nowhere"));
 }

@@ -107,8 +107,10 @@ fn anonymised_trace_holds_no_names_and_keeps_distances_within_regions() {
     let mail = sample("mail.parquet").display().to_string();
     let key = folder.path().join("key").display().to_string();
     std::fs::write(&key, "a secret of 16 bytes or more\n").unwrap();
-    convert(&[&mail, &out, "--anonymise", &key]);
+    convert(&[&mail, &out, "--anonymise", &key, "--provenance", "host=rack7", "--provenance", "kernel=6.1"]);
     let bytes = std::fs::read(&out).unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.contains("\"kernel\"") && text.contains("host-") && !text.contains("rack7"), "{text}");
     let original = std::fs::read(&mail).unwrap();
     for name in ["kworker", "jbd2", "mail"] {
         let is_in = |bytes: &[u8]| bytes.windows(name.len()).any(|window| window == name.as_bytes());

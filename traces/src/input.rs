@@ -12,6 +12,9 @@ use sha2::{Digest, Sha256};
 
 use crate::error::{Place, Problem, ReadError};
 
+/// How names of compressed inputs end. What is decompressed is decided by an input's first bytes.
+pub const COMPRESSED: [&str; 2] = [".gz", ".zst"];
+
 const BUFFER_BYTES: usize = 1 << 16;
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];

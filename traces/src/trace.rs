@@ -103,6 +103,9 @@ pub struct TraceMeta {
     pub provenance: BTreeMap<String, String>,
 }
 
+/// The name of the one VM of a trace that names none.
+pub const NO_NAME: &str = "vm0";
+
 impl TraceMeta {
     /// Metadata of a trace of one VM whose name is not known.
     pub fn new(format: &str, layer: Layer, clock_name: &str) -> TraceMeta {
@@ -112,7 +115,7 @@ impl TraceMeta {
             clock: Clock { name: clock_name.to_owned(), zero_unix_ns: None },
             capacity_sectors: None,
             address_space: AddressSpace::default(),
-            vms: vec!["vm0".to_owned()],
+            vms: vec![NO_NAME.to_owned()],
             streams: BTreeMap::new(),
             provenance: BTreeMap::new(),
         }

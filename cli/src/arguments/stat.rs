@@ -62,7 +62,7 @@ pub struct Stat {
     #[arg(long, value_parser = parse_nanos, default_value = "1s", value_name = "TIME")]
     pub interval: Nanos,
     /// Number of processes, cgroups and VMs to print
-    #[arg(long, default_value_t = TOP, value_name = "N")]
+    #[arg(long, default_value_t = TOP, value_name = "N", conflicts_with = "catalog")]
     pub top: usize,
     /// Compute the SHA-256 of the trace's files
     #[arg(long)]

@@ -7,7 +7,7 @@ mod names;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result, bail, ensure};
 use chrono::DateTime;
 
 pub use filter::{DateFilter, Filter, parse_date, parse_dates, parse_pattern};
@@ -18,7 +18,7 @@ use names::{DEFAULT, decoded};
 const COLUMNS: [&str; 3] = ["host", "device", "date"];
 /// The ending of a trace's file.
 const ENDING: &str = "parquet";
-/// The most bytes of a folder's name on Linux.
+/// The most bytes of the name of a file or folder on Linux.
 const NAME_BYTES_MAX: usize = 255;
 const NS_PER_DAY: i128 = 86_400_000_000_000;
 
@@ -72,14 +72,13 @@ impl Partition {
         let mut folder = catalog.to_owned();
         for (column, value) in COLUMNS.into_iter().zip(self.values()) {
             let name = format!("{column}={}", value.map_or_else(|| DEFAULT.to_owned(), encoded));
-            if name.len() > NAME_BYTES_MAX {
-                bail!(
-                    "the folder of {column} {} would have a name of {} bytes, and {NAME_BYTES_MAX} are the most; name a \
-                     shorter one with --provenance {column}=NAME",
-                    value.unwrap_or_default(),
-                    name.len()
-                );
-            }
+            ensure!(
+                name.len() <= NAME_BYTES_MAX,
+                "the folder of {column} {} would have a name of {} bytes, and {NAME_BYTES_MAX} are the most; name a \
+                 shorter one with --provenance {column}=NAME",
+                value.unwrap_or_default(),
+                name.len()
+            );
             folder.push(name);
         }
         Ok(folder)
@@ -144,9 +143,15 @@ fn sorted(folder: &Path) -> Result<Vec<(String, PathBuf)>> {
 /// The path of a trace in its partition.
 ///
 /// # Errors
-/// As [`Partition::folder`].
+/// As [`Partition::folder`]; a name that is too long for a file.
 pub fn file(catalog: &Path, partition: &Partition, name: &str) -> Result<PathBuf> {
-    Ok(partition.folder(catalog)?.join(format!("{}.{ENDING}", encoded(name))))
+    let file = format!("{}.{ENDING}", encoded(name));
+    ensure!(
+        file.len() <= NAME_BYTES_MAX,
+        "its file in the catalogue would have a name of {} bytes, and {NAME_BYTES_MAX} are the most; rename the trace",
+        file.len()
+    );
+    Ok(partition.folder(catalog)?.join(file))
 }
 
 #[cfg(test)]

@@ -1,5 +1,5 @@
-//! `iocast convert --catalog`: each trace as Parquet files by host, device and day. A trace is read once for its devices
-//! and names, which are complete only at its end, and once more to write them.
+//! `iocast convert --catalog`: each trace as Parquet files by host, device and day. A trace is read once for its devices,
+//! names and days, which are complete only at its end, and again for each [`DEVICES_PER_PASS`] devices to write them.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -12,10 +12,11 @@ use traces::anonymise::Anonymiser;
 use traces::formats::{self, parquet::ParquetWriter};
 use traces::input::is_reopenable;
 use traces::trace::{AddressSpace, TraceWriter as _};
-use traces::{Record, Timestamp, TraceMeta, VmId};
+use traces::{Record, TraceMeta, VmId};
 
+use super::catalog_days::{Arrivals, FILES_MAX, day};
 use super::catalog_names::Names;
-use super::{anonymiser, describe, provenance, warn_of_losses};
+use super::{anonymiser, describe, noted, provenance, warn_of_losses, warn_of_nothing, with_addresses};
 use crate::arguments::{CatalogDate, Convert};
 use crate::catalog::{self, Day, Partition};
 use crate::error::UsageError;
@@ -23,25 +24,29 @@ use crate::progress::Progress;
 
 /// Devices that are written at once. Each holds a row group of some 5 MB; a trace of more is read several times.
 const DEVICES_PER_PASS: usize = 32;
-/// The most files of one trace, so that a damaged time makes no folder for each day of a century.
-const FILES_MAX: usize = 10_000;
 
 /// Converts all traces of the command line.
 ///
 /// # Errors
-/// A trace that cannot be read twice or has no date; a file that exists.
+/// A trace that cannot be read twice or has no date; a file that exists; a name that no file may have.
 pub fn run(arguments: &Convert, folder: &Path) -> Result<()> {
+    let inputs = || std::iter::once(&arguments.input).chain(&arguments.output);
+    ensure!(
+        inputs().all(|input| is_reopenable(input)),
+        UsageError(
+            "--catalog reads each trace several times, so none can come from standard input or a pipe".to_owned()
+        )
+    );
+    let window = arguments.window.checked()?;
+    let notes = provenance(&arguments.provenance)?;
+    let job = Job { arguments, folder, window, notes, anonymiser: anonymiser(arguments)? };
     let mut surveyed = Vec::new();
     // All are checked before the first is written.
     let mut taken = BTreeSet::new();
-    for input in std::iter::once(&arguments.input).chain(&arguments.output) {
-        ensure!(
-            is_reopenable(input),
-            UsageError("--catalog reads each trace twice, so none can come from standard input or a pipe".to_owned())
-        );
-        let (trace, anonymiser) = Trace::survey(arguments, folder, input)?;
-        if trace.spans.is_empty() {
-            eprintln!("iocast: warning: {} holds no request to write", input.display());
+    for input in inputs() {
+        let (trace, anonymiser) = job.survey(input)?;
+        if trace.days.is_empty() {
+            warn_of_nothing(input, window);
             continue;
         }
         trace.check(&mut taken)?;
@@ -50,20 +55,27 @@ pub fn run(arguments: &Convert, folder: &Path) -> Result<()> {
     surveyed.into_iter().try_for_each(|(trace, anonymiser)| trace.write(anonymiser))
 }
 
-/// A trace, after it was read once.
-struct Trace<'a> {
+/// What the traces of a command line share.
+struct Job<'a> {
     arguments: &'a Convert,
     folder: &'a Path,
-    input: &'a Path,
     window: TimeWindow,
+    /// Of `--provenance`.
+    notes: Vec<(String, String)>,
+    /// That of all traces, before any of them: a key from a pipe is read once.
+    anonymiser: Option<Anonymiser>,
+}
+
+/// A trace, after it was read once.
+struct Trace<'a> {
+    job: &'a Job<'a>,
+    input: &'a Path,
     /// As it is written, for all devices.
     meta: TraceMeta,
     /// Where it goes, anonymous if the trace is.
     names: Names,
-    /// The time of day of timestamp zero. An anonymous trace has none.
-    zero_unix_ns: Option<i64>,
-    /// First and last arrival of each device; `None` for one without requests.
-    spans: Vec<Option<(Timestamp, Timestamp)>>,
+    /// Those with requests of each device.
+    days: Vec<Vec<Option<Day>>>,
 }
 
 /// A file that is being written.
@@ -73,44 +85,38 @@ struct Open {
     writer: Box<ParquetWriter>,
 }
 
-impl<'a> Trace<'a> {
-    fn survey(arguments: &'a Convert, folder: &'a Path, input: &'a Path) -> Result<(Trace<'a>, Option<Anonymiser>)> {
-        let window = arguments.window.checked()?;
+impl Job<'_> {
+    fn survey<'a>(&'a self, input: &'a Path) -> Result<(Trace<'a>, Option<Anonymiser>)> {
+        let Job { arguments, window, notes, .. } = self;
         let progress = progress("measuring", input);
         let counter = progress.counter(0);
         let mut reader = formats::open(input, &arguments.reading.options())?;
-        let mut spans: Vec<Option<(Timestamp, Timestamp)>> = Vec::new();
-        each_within(reader.as_mut(), window, |record, reader| {
+        let mut arrivals = Arrivals::default();
+        each_within(reader.as_mut(), *window, |record, reader| {
             counter.store(reader.position_bytes(), Ordering::Relaxed);
-            let device = device_of(reader.meta(), record);
-            spans.resize(spans.len().max(device + 1), None);
-            let arrival = record.request.arrival;
-            spans[device].get_or_insert((arrival, arrival)).1 = arrival;
+            arrivals.add(device_of(reader.meta(), record), record.request.arrival);
             Ok::<(), anyhow::Error>(())
         })?;
         let mut meta = reader.meta().clone();
         describe(&mut meta, arguments, input, reader.as_ref())?;
         warn_of_losses(reader.losses());
-        let anonymiser = anonymiser(arguments, input, window)?;
-        let names = Names::of(arguments, input, &meta, anonymiser.as_ref());
-        if let Some(anonymiser) = &anonymiser {
-            meta = anonymiser.meta(&meta);
-        }
-        meta.provenance.extend(provenance(&arguments.provenance)?);
-        let zero_unix_ns = meta.clock.zero_unix_ns;
-        Ok((Trace { arguments, folder, input, window, meta, names, zero_unix_ns, spans }, anonymiser))
+        let anonymiser = self.anonymiser.clone();
+        let anonymiser =
+            anonymiser.map(|anonymiser| with_addresses(anonymiser, arguments, input, *window)).transpose()?;
+        let names = Names::of(arguments, notes, input, &meta, anonymiser.as_ref());
+        let meta = noted(meta, notes, anonymiser.as_ref());
+        let days = arrivals.days(meta.clock.zero_unix_ns);
+        Ok((Trace { job: self, input, meta, names, days }, anonymiser))
     }
+}
 
-    fn day(&self, arrival: Timestamp) -> Option<Day> {
-        Some(catalog::day(self.zero_unix_ns?, arrival.as_ns()))
-    }
-
+impl Trace<'_> {
     fn path(&self, device: usize, day: Option<Day>) -> Result<PathBuf> {
-        let date = match (day, &self.arguments.date) {
+        let date = match (day, &self.job.arguments.date) {
             (Some(day), _) => Some(catalog::date(day)),
             (None, Some(CatalogDate::Known(date))) => Some(date.clone()),
             (None, Some(CatalogDate::Unknown)) => None,
-            (None, None) if self.arguments.anonymise.is_some() => None,
+            (None, None) if self.job.anonymiser.is_some() => None,
             (None, None) => bail!(UsageError(format!(
                 "{}: the trace has no time of day; give its date with --date YYYY-MM-DD, or --date unknown",
                 self.input.display()
@@ -118,30 +124,23 @@ impl<'a> Trace<'a> {
         };
         let Names { host, devices, file } = &self.names;
         let device = devices.get(device).or(devices.first()).cloned().flatten();
-        let path = catalog::file(self.folder, &Partition { host: host.clone(), device, date }, file);
+        let path = catalog::file(self.job.folder, &Partition { host: host.clone(), device, date }, file);
         path.with_context(|| self.input.display().to_string())
     }
 
     /// Checks before anything is written that no file is there, and none that this run has written.
     fn check(&self, taken: &mut BTreeSet<PathBuf>) -> Result<()> {
-        let mut files = 0;
-        for (device, span) in self.spans.iter().enumerate() {
-            let Some((first, last)) = span else { continue };
-            let days: Vec<Option<Day>> = match (self.day(*first), self.day(*last)) {
-                (Some(first), Some(last)) => (first..=last).map(Some).take(FILES_MAX + 1).collect(),
-                _ => vec![None],
-            };
-            files += days.len();
-            ensure!(
-                files <= FILES_MAX,
-                "{}: it would become more than {FILES_MAX} files, by its devices and days; choose with --device, --start \
-                 and --end",
-                self.input.display()
-            );
+        ensure!(
+            self.days.iter().map(Vec::len).sum::<usize>() <= FILES_MAX,
+            "{}: it would become more than {FILES_MAX} files, by its devices and days; choose with --device, --start and \
+             --end",
+            self.input.display()
+        );
+        for (device, days) in self.days.iter().enumerate() {
             for day in days {
-                let path = self.path(device, day)?;
+                let path = self.path(device, *day)?;
                 ensure!(
-                    self.arguments.force || !path.exists(),
+                    self.job.arguments.force || !path.exists(),
                     UsageError(format!("{} exists; --force overwrites it", path.display()))
                 );
                 let again = format!(
@@ -155,7 +154,7 @@ impl<'a> Trace<'a> {
     }
 
     fn write(&self, mut anonymiser: Option<Anonymiser>) -> Result<()> {
-        for first in (0..self.spans.len()).step_by(DEVICES_PER_PASS) {
+        for first in (0..self.days.len()).step_by(DEVICES_PER_PASS) {
             self.write_devices(first, anonymiser.as_mut())?;
         }
         Ok(())
@@ -166,12 +165,12 @@ impl<'a> Trace<'a> {
         let progress = progress("converting", self.input);
         let counter = progress.counter(0);
         let mut open: Vec<Option<Open>> = Vec::new();
-        open.resize_with(DEVICES_PER_PASS.min(self.spans.len() - first), || None);
-        let mut reader = formats::open(self.input, &self.arguments.reading.options())?;
-        each_within(reader.as_mut(), self.window, |record, reader| {
+        open.resize_with(DEVICES_PER_PASS.min(self.days.len() - first), || None);
+        let mut reader = formats::open(self.input, &self.job.arguments.reading.options())?;
+        each_within(reader.as_mut(), self.job.window, |record, reader| {
             counter.store(reader.position_bytes(), Ordering::Relaxed);
             let device = device_of(reader.meta(), record);
-            let day = self.day(record.request.arrival);
+            let day = day(self.meta.clock.zero_unix_ns, record.request.arrival);
             // An anonymous trace begins at its first request, whichever device that is for.
             let mut written = match &mut anonymiser {
                 Some(anonymiser) => anonymiser.record(record)?,

@@ -4,14 +4,10 @@ use std::path::Path;
 
 use traces::TraceMeta;
 use traces::anonymise::Anonymiser;
-use traces::trace::AddressSpace;
+use traces::input::COMPRESSED;
+use traces::trace::{AddressSpace, NO_NAME};
 
 use crate::arguments::Convert;
-
-/// The name of the one VM of a trace that names none.
-const NO_NAME: &str = "vm0";
-/// Endings of compressed files, which are no part of a trace's name.
-const COMPRESSED: [&str; 4] = [".gz", ".zst", ".xz", ".bz2"];
 
 /// The names of a trace.
 pub struct Names {
@@ -23,8 +19,14 @@ pub struct Names {
 }
 
 impl Names {
-    /// The names of the trace at `input`.
-    pub fn of(arguments: &Convert, input: &Path, meta: &TraceMeta, anonymiser: Option<&Anonymiser>) -> Names {
+    /// The names of the trace at `input`, of which the command line has `notes`.
+    pub fn of(
+        arguments: &Convert,
+        notes: &[(String, String)],
+        input: &Path,
+        meta: &TraceMeta,
+        anonymiser: Option<&Anonymiser>,
+    ) -> Names {
         let shown = |(kind, name): (&str, String)| match anonymiser {
             Some(anonymiser) => anonymiser.pseudonym(kind, &name),
             None => name,
@@ -36,8 +38,8 @@ impl Names {
             None => without_endings(&name),
         };
         Names {
-            host: host(arguments, meta).map(shown),
-            devices: devices(arguments, meta).into_iter().map(|device| device.map(shown)).collect(),
+            host: host(arguments, notes, meta).map(shown),
+            devices: devices(arguments, notes, meta).into_iter().map(|device| device.map(shown)).collect(),
             file,
         }
     }
@@ -47,15 +49,16 @@ impl Names {
 type Named = (&'static str, String);
 
 /// A note on the origin: one of the command line before one of the trace.
-fn note(arguments: &Convert, meta: &TraceMeta, key: &'static str) -> Option<Named> {
-    let given = arguments.provenance.iter().find_map(|note| note.strip_prefix(key)?.strip_prefix('='));
-    given.or_else(|| meta.provenance.get(key).map(String::as_str)).map(|name| (key, name.to_owned()))
+fn note(notes: &[(String, String)], meta: &TraceMeta, key: &'static str) -> Option<Named> {
+    // Of several with one key the last stands in the metadata.
+    let given = notes.iter().rev().find(|(of, _)| of == key).map(|(_, name)| name);
+    given.or_else(|| meta.provenance.get(key)).map(|name| (key, name.clone()))
 }
 
 /// The host by the origin, by the command line for a trace without, or the one VM that was recorded: it is the host of
 /// its disk.
-fn host(arguments: &Convert, meta: &TraceMeta) -> Option<Named> {
-    let of_origin = note(arguments, meta, "host").or_else(|| note(arguments, meta, "hostname"));
+fn host(arguments: &Convert, notes: &[(String, String)], meta: &TraceMeta) -> Option<Named> {
+    let of_origin = note(notes, meta, "host").or_else(|| note(notes, meta, "hostname"));
     let given = || Some(("host", arguments.host.clone()?));
     let of_vm = || match meta.vms.as_slice() {
         [vm] if meta.address_space == AddressSpace::Shared && vm != NO_NAME => Some(("vm", vm.clone())),
@@ -65,7 +68,7 @@ fn host(arguments: &Convert, meta: &TraceMeta) -> Option<Named> {
 }
 
 /// The devices that a trace of several names, or the one device by the origin, or by the command line.
-fn devices(arguments: &Convert, meta: &TraceMeta) -> Vec<Option<Named>> {
+fn devices(arguments: &Convert, notes: &[(String, String)], meta: &TraceMeta) -> Vec<Option<Named>> {
     if meta.address_space == AddressSpace::PerVm {
         return meta.vms.iter().map(|name| Some(("vm", name.clone()))).collect();
     }
@@ -78,7 +81,7 @@ fn devices(arguments: &Convert, meta: &TraceMeta) -> Vec<Option<Named>> {
         Some(("device", name.clone()))
     };
     let given = || Some(("device", arguments.device_name.clone()?));
-    vec![note(arguments, meta, "device").or_else(captured).or_else(given).or_else(numbered)]
+    vec![note(notes, meta, "device").or_else(captured).or_else(given).or_else(numbered)]
 }
 
 /// A file's name without its ending, and without that of a compression.

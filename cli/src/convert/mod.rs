@@ -2,6 +2,7 @@
 
 mod align;
 mod catalog;
+mod catalog_days;
 mod catalog_names;
 mod replay_hint;
 
@@ -10,7 +11,7 @@ use std::sync::atomic::Ordering;
 
 use anyhow::{Context, Result, bail, ensure};
 use replay::sources::{TimeWindow, each_within};
-use traces::anonymise::Anonymiser;
+use traces::anonymise::{Anonymiser, is_name};
 use traces::error::WriteProblem;
 use traces::formats::{self, Created, Format, parquet};
 use traces::input::is_reopenable;
@@ -37,7 +38,7 @@ pub fn run(arguments: &Convert) -> Result<()> {
         bail!(UsageError("one trace is converted into one file; several go into a folder with --catalog".to_owned()));
     };
     let (options, window) = (arguments.reading.options(), arguments.window.checked()?);
-    let provenance = provenance(&arguments.provenance)?;
+    let notes = provenance(&arguments.provenance)?;
     let (target, create) = target(output, arguments.to.as_deref())?;
     check_kept(arguments, target)?;
     replay_hint::check(arguments, output, target)?;
@@ -45,7 +46,9 @@ pub fn run(arguments: &Convert) -> Result<()> {
         arguments.force || !output.is_file() || output == Path::new(STANDARD_OUTPUT),
         UsageError(format!("{} exists; --force overwrites it", output.display()))
     );
-    let mut anonymiser = anonymiser(arguments, &arguments.input, window)?;
+    let mut anonymiser = anonymiser(arguments)?
+        .map(|anonymiser| with_addresses(anonymiser, arguments, &arguments.input, window))
+        .transpose()?;
     let alignment =
         arguments.align.as_deref().map(|reference| align::Alignment::of(arguments, reference)).transpose()?;
     let bytes = std::fs::metadata(&arguments.input).map_or(0, |metadata| metadata.len());
@@ -82,10 +85,7 @@ pub fn run(arguments: &Convert) -> Result<()> {
     if let (Some(alignment), Some(reference)) = (&alignment, &arguments.align) {
         alignment.describe(&mut meta, reference);
     }
-    if let Some(anonymiser) = &anonymiser {
-        meta = anonymiser.meta(&meta);
-    }
-    meta.provenance.extend(provenance);
+    let meta = noted(meta, &notes, anonymiser.as_ref());
     let written = writer.finish(&meta)?;
     drop(progress);
     let requests = written.extent.map_or(0, |extent| extent.records);
@@ -101,10 +101,7 @@ pub fn run(arguments: &Convert) -> Result<()> {
         eprintln!("iocast: warning: {count} records left out: {} cannot express {what}", target.name);
     }
     if written.extent.is_none() {
-        match window == TimeWindow::default() {
-            true => eprintln!("iocast: warning: {} holds no request", arguments.input.display()),
-            false => eprintln!("iocast: warning: {}", Window::IS_EMPTY),
-        }
+        warn_of_nothing(&arguments.input, window);
     }
     let replay = replay_hint::print(arguments, output, target, &meta, &written)?;
     match &alignment {
@@ -171,33 +168,35 @@ fn with_names(error: WriteError, meta: &TraceMeta) -> anyhow::Error {
     anyhow::Error::from(error).context(format!("the trace's first devices are {}", names.join(", ")))
 }
 
-/// What makes the trace at `input` anonymous, if that is asked for.
-fn anonymiser(arguments: &Convert, input: &Path, window: TimeWindow) -> Result<Option<Anonymiser>> {
+/// What makes traces anonymous, if that is asked for. Reads the key.
+fn anonymiser(arguments: &Convert) -> Result<Option<Anonymiser>> {
     let Some(path) = &arguments.anonymise else { return Ok(None) };
     ensure!(
-        path != input || is_reopenable(path),
+        *path != arguments.input || is_reopenable(path),
         UsageError(
             "the trace and the key of --anonymise cannot come from one pipe; put the key into a file".to_owned()
         )
     );
-    let mut anonymiser = secret_key::read(path, "--anonymise", Anonymiser::new)?;
-    if arguments.anonymise_lba {
-        ensure!(
-            is_reopenable(input),
-            UsageError(
-                "--anonymise-lba reads the trace twice, so it cannot come from standard input or a pipe".to_owned()
-            )
-        );
-        let mut reader = formats::open(input, &arguments.reading.options())?;
-        let (mut end, mut longest) = (Lba::ZERO, Sectors::ZERO);
-        each_within(reader.as_mut(), window, |record, _| {
-            end = end.max(record.request.end());
-            longest = longest.max(record.request.sectors());
-            Ok::<(), anyhow::Error>(())
-        })?;
-        anonymiser = anonymiser.with_addresses(end, longest)?;
+    secret_key::read(path, "--anonymise", Anonymiser::new).map(Some)
+}
+
+/// The same with the addresses of the trace at `input`, if they are to change, too.
+fn with_addresses(anonymiser: Anonymiser, arguments: &Convert, input: &Path, window: TimeWindow) -> Result<Anonymiser> {
+    if !arguments.anonymise_lba {
+        return Ok(anonymiser);
     }
-    Ok(Some(anonymiser))
+    ensure!(
+        is_reopenable(input),
+        UsageError("--anonymise-lba reads the trace twice, so it cannot come from standard input or a pipe".to_owned())
+    );
+    let mut reader = formats::open(input, &arguments.reading.options())?;
+    let (mut end, mut longest) = (Lba::ZERO, Sectors::ZERO);
+    each_within(reader.as_mut(), window, |record, _| {
+        end = end.max(record.request.end());
+        longest = longest.max(record.request.sectors());
+        Ok::<(), anyhow::Error>(())
+    })?;
+    Ok(anonymiser.with_addresses(end, longest)?)
 }
 
 fn provenance(given: &[String]) -> Result<Vec<(String, String)>, UsageError> {
@@ -230,6 +229,24 @@ fn describe(meta: &mut TraceMeta, arguments: &Convert, input: &Path, reader: &dy
     add("lost_events", reader.losses().lost_events.to_string());
     add("skipped_records", reader.losses().skipped.values().sum::<u64>().to_string());
     Ok(())
+}
+
+/// The metadata as they are written, with the notes of the command line. Names in notes are names of the trace, so they
+/// become pseudonyms in an anonymous one; other notes are the user's choice.
+fn noted(mut meta: TraceMeta, notes: &[(String, String)], anonymiser: Option<&Anonymiser>) -> TraceMeta {
+    let (names, others): (Vec<_>, Vec<_>) = notes.iter().cloned().partition(|(key, _)| is_name(key));
+    meta.provenance.extend(names);
+    if let Some(anonymiser) = anonymiser {
+        meta = anonymiser.meta(&meta);
+    }
+    meta.provenance.extend(others);
+    meta
+}
+
+/// Says why there is no request to write.
+fn warn_of_nothing(input: &Path, window: TimeWindow) {
+    let why = if window == TimeWindow::default() { "the trace holds no request" } else { Window::IS_EMPTY };
+    eprintln!("iocast: warning: {}: {why}", input.display());
 }
 
 /// Says what was lost on the way from the trace.

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use anyhow::{Result, ensure};
 use rayon::prelude::*;
 use traces::formats::parquet::{Summary, summarise};
+use traces::origin::without_folders;
 use traces::results::SCHEMA_VERSION;
 use traces::results::catalog::{CatalogStatistics, CatalogSums, PartitionSums};
 use traces::trace::ReadOptions;
@@ -15,8 +16,7 @@ use crate::arguments::Stat;
 use crate::catalog::{Entry, Filter, Partition, entries, parse_pattern};
 use crate::document::{Block, Document, present};
 use crate::error::UsageError;
-use crate::output::Table;
-use crate::output::number;
+use crate::output::{Table, counted, number};
 use crate::progress::Progress;
 use crate::units::{ABSENT, data, span};
 
@@ -57,7 +57,7 @@ pub fn run(arguments: &Stat) -> Result<()> {
         })
         .collect::<Result<_>>()?;
     drop(progress);
-    let figures = added(&arguments.input.display().to_string(), &found, &sums);
+    let figures = added(without_folders(&arguments.input.to_string_lossy()), &found, &sums);
     present(&figures, &document(&figures), arguments.output_format, &report, Vec::new())
 }
 
@@ -123,7 +123,8 @@ pub fn document(figures: &CatalogStatistics) -> Document {
         .collect();
     rows.push(row(["all", "", ""], total));
     let header = ["host", "device", "date", "requests", "reads", "writes", "data", "span", "per s", "file"];
-    let head = format!("{catalog}: {} traces in {} partitions", total.traces, partitions.len());
+    let traces = counted(total.traces, "trace", "traces");
+    let head = format!("{catalog}: {traces} in {}", counted(partitions.len() as u64, "partition", "partitions"));
     Document {
         title: format!("Traces of {catalog}"),
         blocks: vec![

@@ -81,6 +81,11 @@ fn event_key(key: &str) -> Option<&str> {
     FORMATS.iter().any(|row| row.name == format && row.open_events.is_some()).then_some(key)
 }
 
+/// Whether the value of a provenance key is a name, which becomes a pseudonym.
+pub fn is_name(key: &str) -> bool {
+    NAME_KEYS.contains(&key) || event_key(key) == Some("device")
+}
+
 /// The shortest key in bytes: 128 bits, if they are random.
 pub const KEY_BYTES_MIN: usize = 16;
 
@@ -113,7 +118,8 @@ pub enum AnonymiseError {
     },
 }
 
-/// Anonymises traces under one key.
+/// Anonymises a trace. A copy that has seen no record serves another trace under the same key.
+#[derive(Clone)]
 pub struct Anonymiser {
     mac: Hmac<Sha256>,
     streams: Permutation,
@@ -203,7 +209,7 @@ impl Anonymiser {
             let of_events = event_key(key).unwrap_or_default();
             let value = if TECHNICAL_KEYS.contains(&key.as_str()) || TECHNICAL_EVENT_KEYS.contains(&of_events) {
                 value.clone()
-            } else if NAME_KEYS.contains(&key.as_str()) || of_events == "device" {
+            } else if is_name(key) {
                 self.pseudonym(key, value)
             } else {
                 return None;
@@ -252,6 +258,7 @@ fn first_64_bits(mac: Hmac<Sha256>) -> u64 {
 }
 
 /// The shifted and permuted address space.
+#[derive(Clone)]
 struct Addresses {
     end: Lba,
     longest: Sectors,

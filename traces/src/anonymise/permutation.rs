@@ -8,6 +8,7 @@ use super::first_64_bits;
 /// A keyed permutation of `0..size`. It is a Feistel network over the next even number of bits, walked until it comes
 /// back into the range. Black and Rogaway 2002 ("Ciphers with arbitrary finite domains") call it cycle walking. It
 /// needs no table, so that the range may be as large as it likes.
+#[derive(Clone)]
 pub(super) struct Permutation {
     size: u64,
     half_bits: u32,

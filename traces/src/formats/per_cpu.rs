@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::error::{Place, ReadError};
-
-const COMPRESSED: [&str; 2] = [".gz", ".zst"];
+use crate::input::COMPRESSED;
 
 /// The stem and processor of a file's name; `None` if it is not named like one. `infix` has its
 /// points: `.blktrace.`.

@@ -11,7 +11,7 @@ pub struct CatalogStatistics {
     pub schema_version: u32,
     /// Program and version.
     pub program: String,
-    /// The folder, as it was named.
+    /// The folder as it was named ([`crate::origin::without_folders`]).
     pub catalog: String,
     /// In the order of host, device and date.
     pub partitions: Vec<PartitionSums>,
