@@ -24,7 +24,7 @@ use crate::compare::answer;
 use crate::error::UsageError;
 use crate::files::{refuse_existing, try_writing};
 use crate::interrupts::remove_unfinished_outputs;
-use crate::output::{print, written};
+use crate::output::{counted, print, written};
 use crate::output_format::OutputFormat;
 use crate::replay::tables::lines;
 use crate::sweep::folder::is_sweep;
@@ -175,7 +175,8 @@ impl Outputs {
         for picture in page.pictures() {
             add(&picture.title, &picture.svg, &picture.png)?;
         }
-        written.push(format!("{number} figures in {}, each as SVG and PNG", folder.display()));
+        let figures = counted(number, "figure", "figures");
+        written.push(format!("{figures} in {}, each as SVG and PNG", folder.display()));
         Ok(())
     }
 }

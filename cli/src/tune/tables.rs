@@ -3,7 +3,7 @@
 use super::result::{Gain, Round, Tuning, Used, Verdict};
 use super::{WINDOWS_FOR_INTERVAL, WINDOWS_THAT_PROVE};
 use crate::document::{Block, Document};
-use crate::output::Table;
+use crate::output::{Table, counted};
 use crate::sweep::sensitivity::Sensitivity;
 use crate::units::ABSENT;
 
@@ -47,7 +47,7 @@ fn change_or_absent(ratio: Option<f64>) -> String {
 }
 
 fn windows(count: u64) -> String {
-    if count == 1 { "1 window".to_owned() } else { format!("{count} windows") }
+    counted(count, "window", "windows")
 }
 
 /// A gain with its interval.

@@ -8,7 +8,8 @@ use report::{HeatFigure, Size};
 use traces::results::placement::Interference;
 
 use super::read::Results;
-use super::sections::{DRIVES_MAX, counted, left_out, table};
+use super::sections::{DRIVES_MAX, left_out, table};
+use crate::output::counted;
 use crate::units::{ABSENT, ratio};
 
 /// The most VMs of a picture, and the most rows of a table.
@@ -177,11 +178,11 @@ pub fn sections(results: &Results) -> Result<Vec<Section>> {
         }
     });
     if matrix.without_base > 0 {
-        let count = counted(matrix.without_base as usize, "VM of a pair is", "VMs of pairs are");
+        let count = counted(matrix.without_base, "VM of a pair is", "VMs of pairs are");
         text.push(format!("{count} left out, because it or its neighbour has no task alone."));
     }
     if matrix.longer > 0 {
-        let count = counted(matrix.longer as usize, "VM of a pair is", "VMs of pairs are");
+        let count = counted(matrix.longer, "VM of a pair is", "VMs of pairs are");
         text.push(format!(
             "{count} left out, because the VM runs more than {LONGER} times as long alone as its neighbour does. A window \
              in which all traces have arrivals (`windows` of the plan) brings them in."
@@ -213,7 +214,7 @@ pub fn sections(results: &Results) -> Result<Vec<Section>> {
             "On {}: mean response of reads and requests per second of a VM beside another one, over {}; {}",
             results.drives.of(drive),
             if matrix.base == Base::Alone { "those alone" } else { "the mean of its pairs" },
-            counted(effects.len(), "effect, the strongest first", "effects, the strongest first"),
+            counted(effects.len() as u64, "effect, the strongest first", "effects, the strongest first"),
         );
         let rows = effects.iter().take(ROWS_MAX).map(row).collect();
         section.tables.push(table(caption, &["VM", "beside", "read response", "throughput"], rows));

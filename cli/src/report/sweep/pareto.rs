@@ -5,7 +5,8 @@ use std::collections::BTreeSet;
 use report::page::{Axis, Cell, Chart, Marks, Section, Spans};
 
 use super::read::{Results, Run};
-use super::sections::{DRIVES_MAX, counted, left_out, table};
+use super::sections::{DRIVES_MAX, left_out, table};
+use crate::output::counted;
 use crate::units::ratio;
 
 /// Points with a colour of their own; all behind them share the last one.
@@ -123,7 +124,7 @@ pub fn sections(results: &Results) -> Vec<Section> {
         }
         if !front.without.is_empty() {
             let names: Vec<&str> = front.without.iter().take(ROWS_MAX).map(|of| results.candidates.of(*of)).collect();
-            let of = counted(front.without.len(), "candidate has", "candidates have");
+            let of = counted(front.without.len() as u64, "candidate has", "candidates have");
             section.text.push(format!("On {name} {of} both figures in no case: {}.", names.join(", ")));
         }
         sections.push(section);
@@ -148,7 +149,7 @@ fn spoken(results: &Results, front: &Front) -> String {
         "On {}, not dominated from the most throughput on: {}. From {}{out}.",
         results.drives.of(front.drive),
         on_it.join(", "),
-        counted(front.contexts as usize, "case", "cases")
+        counted(front.contexts.into(), "case", "cases")
     )
 }
 

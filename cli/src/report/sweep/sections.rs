@@ -9,7 +9,7 @@ use report::page::{Cell, Section, Table};
 use super::best::{Best, EQUAL, best, often, scheduler_of};
 use super::read::{Results, window};
 use super::{interference, pareto};
-use crate::output::number;
+use crate::output::{counted, number};
 use crate::sweep::sensitivity::{Better, Marginal, Observation, sensitivity};
 use crate::tune::Figure;
 use crate::units::{ABSENT, ratio, span};
@@ -27,11 +27,6 @@ pub struct Sections<'a> {
     pub results: &'a Results,
     figure: &'a Figure,
     best: Vec<Best>,
-}
-
-/// A count with its noun.
-pub fn counted(count: usize, one: &str, several: &str) -> String {
-    if count == 1 { format!("1 {one}") } else { format!("{count} {several}") }
 }
 
 /// What a table leaves out; nothing if it holds all.
@@ -68,8 +63,8 @@ impl<'a> Sections<'a> {
         Ok(Page {
             title: format!(
                 "Sweep of {} on {}",
-                counted(results.traces.names.len(), "trace", "traces"),
-                counted(results.drives.names.len(), "drive", "drives")
+                counted(results.traces.names.len() as u64, "trace", "traces"),
+                counted(results.drives.names.len() as u64, "drive", "drives")
             ),
             answer: self.answer(),
             warnings: self.warnings(),
@@ -111,14 +106,14 @@ impl<'a> Sections<'a> {
         let close: Vec<String> =
             close.into_iter().take(NAMED_MAX).map(|(name, _, equal)| format!("{name} in {equal}")).collect();
         let mut answer = vec![
-            format!("{first} has the best {name} in {best} of {}.", counted(all, "case", "cases")),
+            format!("{first} has the best {name} in {best} of {}.", counted(all as u64, "case", "cases")),
             format!("Within {:.0} % of the best: {}.", EQUAL * 100.0, close.join(", ")),
         ];
         let alike = self.best.iter().filter(|best| best.worst <= EQUAL).count();
         if alike > 0 {
             answer.push(format!(
                 "In {} no candidate is more than {:.0} % worse than the best: the choice does not matter there.",
-                counted(alike, "case", "cases"),
+                counted(alike as u64, "case", "cases"),
                 EQUAL * 100.0
             ));
         }
@@ -169,7 +164,7 @@ impl<'a> Sections<'a> {
         }
         let caption = format!(
             "In how many of {} a scheduler has the best {}, and in how many it comes within {:.0} % of the best",
-            counted(self.best.len(), "case", "cases"),
+            counted(self.best.len() as u64, "case", "cases"),
             self.figure.name,
             EQUAL * 100.0
         );
@@ -269,8 +264,8 @@ impl<'a> Sections<'a> {
                 "{scheduler}: {} in {}. Each tunable on its own: between its best and its worst value; share of the \
                  variance over candidates, and what a tunable without effect explains by chance; {} with each value over \
                  that of all candidates",
-                counted(found.candidates as usize, "candidate", "candidates"),
-                counted(found.contexts as usize, "case", "cases"),
+                counted(found.candidates.into(), "candidate", "candidates"),
+                counted(found.contexts.into(), "case", "cases"),
                 self.figure.name
             );
             let columns = ["tunable", "best", "range", "share", "by chance", "values"];
@@ -278,7 +273,7 @@ impl<'a> Sections<'a> {
             if found.incomplete > 0 {
                 section.text.push(format!(
                     "Of {scheduler}, {} lack results in some cases; least squares make up for it.",
-                    counted(found.incomplete as usize, "candidate", "candidates")
+                    counted(found.incomplete.into(), "candidate", "candidates")
                 ));
             }
         }
@@ -297,11 +292,11 @@ impl<'a> Sections<'a> {
         let mut text = vec![format!(
             "{} tasks: {}, {}, {}. {} of {} with comparable results are pairs of VMs. Replays have {}.",
             results.tasks,
-            counted(results.traces.names.len(), "trace", "traces"),
-            counted(results.candidates.names.len(), "candidate", "candidates"),
-            counted(results.drives.names.len(), "drive", "drives"),
+            counted(results.traces.names.len() as u64, "trace", "traces"),
+            counted(results.candidates.names.len() as u64, "candidate", "candidates"),
+            counted(results.drives.names.len() as u64, "drive", "drives"),
             pairs,
-            counted(results.contexts.len(), "case", "cases"),
+            counted(results.contexts.len() as u64, "case", "cases"),
             results.settings.names.join("; ")
         )];
         text.push(format!("{} tasks failed, {} are overloaded.", results.failed, results.overloaded));
