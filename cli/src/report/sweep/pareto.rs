@@ -149,7 +149,7 @@ fn spoken(results: &Results, front: &Front) -> String {
         "On {}, not dominated from the most throughput on: {}. From {}{out}.",
         results.drives.of(front.drive),
         on_it.join(", "),
-        counted(front.contexts.into(), "case", "cases")
+        counted(front.contexts, "case", "cases")
     )
 }
 

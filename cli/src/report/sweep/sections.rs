@@ -264,8 +264,8 @@ impl<'a> Sections<'a> {
                 "{scheduler}: {} in {}. Each tunable on its own: between its best and its worst value; share of the \
                  variance over candidates, and what a tunable without effect explains by chance; {} with each value over \
                  that of all candidates",
-                counted(found.candidates.into(), "candidate", "candidates"),
-                counted(found.contexts.into(), "case", "cases"),
+                counted(found.candidates, "candidate", "candidates"),
+                counted(found.contexts, "case", "cases"),
                 self.figure.name
             );
             let columns = ["tunable", "best", "range", "share", "by chance", "values"];
@@ -273,7 +273,7 @@ impl<'a> Sections<'a> {
             if found.incomplete > 0 {
                 section.text.push(format!(
                     "Of {scheduler}, {} lack results in some cases; least squares make up for it.",
-                    counted(found.incomplete.into(), "candidate", "candidates")
+                    counted(found.incomplete, "candidate", "candidates")
                 ));
             }
         }
