@@ -70,7 +70,8 @@ pub trait DriveModel: Send {
     /// Hands over a request that it accepts.
     fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request);
 
-    /// The time of the drive's next event if nothing else is submitted.
+    /// A time that no request completes before if nothing else is submitted, such as that of the drive's next event.
+    /// Advancing the drive to it brings the next completion nearer.
     fn next_event(&self) -> Option<Timestamp>;
 
     /// Simulates the drive up to and including `now`, and appends the completions in order.

@@ -18,6 +18,10 @@ pub const RESERVE: u32 = 2;
 /// Marks an entry of the map as a slot of the write buffer.
 const BUFFERED: u32 = 1 << 31;
 
+/// Marks the owner of a place whose contents are still in the write buffer. Collection moves all others without a look
+/// at the map, whose entries are far apart.
+const ARRIVING: u32 = 1 << 31;
+
 /// Where a unit is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UnitLocation {
@@ -94,16 +98,18 @@ impl Ftl {
         }
     }
 
-    /// Takes a free block and closes it with `units` in it, at their offsets.
-    pub fn fill(&mut self, units: impl Iterator<Item = (u32, u32)>) {
+    /// Takes a free block and closes it with what `contents` puts into it: units at offsets.
+    pub fn fill(&mut self, contents: impl FnOnce(&mut dyn FnMut(u32, u32))) {
         let block = self.free.pop_front().expect("a drive is no larger than its blocks");
-        for (offset, unit) in units {
-            let place = block * self.geometry.block_units() + offset;
-            self.owner[place as usize] = unit;
-            self.map[unit as usize] = place;
-            self.victims.gain(block);
-        }
-        self.victims.close(block);
+        let first = block * self.geometry.block_units();
+        let (owner, map) = (&mut self.owner, &mut self.map);
+        let mut valid = 0;
+        contents(&mut |offset, unit| {
+            owner[(first + offset) as usize] = unit;
+            map[unit as usize] = first + offset;
+            valid += 1;
+        });
+        self.victims.fill(block, valid);
     }
 
     /// The number of units written.
@@ -143,6 +149,7 @@ impl Ftl {
 
     /// `unit` has left the write buffer for `place`.
     pub fn settle(&mut self, unit: u32, place: u32) {
+        self.owner[place as usize] = unit;
         self.map[unit as usize] = place;
     }
 
@@ -167,7 +174,7 @@ impl Ftl {
         {
             buffer.place_in_row(slot, place, chain);
             chain = slot;
-            self.owner[place as usize] = unit;
+            self.owner[place as usize] = unit | ARRIVING;
             self.victims.gain(self.open);
             self.written.host_units += 1;
             place += 1;
@@ -197,23 +204,10 @@ impl Ftl {
     pub fn collect(&mut self, buffer: &mut WriteBuffer, reads: &mut Vec<PageRead>) {
         let mut place = self.next_place();
         let end = place + self.geometry.row_units;
-        let mut page = NONE;
-        while place < end {
-            if self.victim.is_none() && !self.choose_victim() {
-                break;
-            }
-            let Some(from) = self.next_valid() else { continue };
-            if from / self.geometry.page_units != page {
-                page = from / self.geometry.page_units;
-                reads.push(PageRead { die: self.die(from), units: 0 });
-            }
-            if let Some(read) = reads.last_mut() {
-                read.units += 1;
-            }
-            self.relocate(buffer, from, place);
-            place += 1;
+        while place < end && (self.victim.is_some() || self.choose_victim()) {
+            place = self.relocate(place, end, buffer, reads);
+            self.finish_victim();
         }
-        self.finish_victim();
         self.row_taken();
     }
 
@@ -222,30 +216,41 @@ impl Ftl {
         std::mem::take(&mut self.erased)
     }
 
-    fn relocate(&mut self, buffer: &mut WriteBuffer, from: u32, to: u32) {
-        let unit = self.owner[from as usize];
-        self.invalidate(from);
-        self.owner[to as usize] = unit;
-        self.victims.gain(self.open);
-        match self.find(unit) {
-            UnitLocation::Buffer(slot) => buffer.relocate(slot, to),
-            _ => self.map[unit as usize] = to,
-        }
-    }
-
-    /// The next valid place of the victim; at its end the victim becomes free.
-    fn next_valid(&mut self) -> Option<u32> {
-        let units = self.geometry.block_units();
-        let victim = self.victim.as_mut()?;
-        while victim.cursor < units && self.victims.valid(victim.block) > 0 {
-            let place = victim.block * units + victim.cursor;
-            victim.cursor += 1;
-            if self.owner[place as usize] != NONE {
-                return Some(place);
+    /// Moves the next valid units of the victim to the places from `to` to `end`, in the open block. Returns the first
+    /// place that is left.
+    fn relocate(&mut self, mut to: u32, end: u32, buffer: &mut WriteBuffer, reads: &mut Vec<PageRead>) -> u32 {
+        let Some(Victim { block, mut cursor, gain, host }) = self.victim else { return to };
+        let (block_units, page_units) = (self.geometry.block_units(), self.geometry.page_units);
+        let count = self.victims.valid(block).min(end - to);
+        let until = to + count;
+        let mut page = 0..0;
+        while to < until {
+            let from = block * block_units + cursor;
+            cursor += 1;
+            let owner = self.owner[from as usize];
+            if owner == NONE {
+                continue;
             }
+            if !page.contains(&from) {
+                let first = from - from % page_units;
+                page = first..first + page_units;
+                reads.push(PageRead { die: self.die(from), units: 0 });
+            }
+            if let Some(read) = reads.last_mut() {
+                read.units += 1;
+            }
+            self.owner[from as usize] = NONE;
+            self.owner[to as usize] = owner;
+            if owner & ARRIVING == 0 {
+                self.map[owner as usize] = to;
+            } else if let UnitLocation::Buffer(slot) = self.find(owner & !ARRIVING) {
+                buffer.relocate(slot, to);
+            }
+            to += 1;
         }
-        self.finish_victim();
-        None
+        self.victim = Some(Victim { block, cursor, gain, host });
+        self.victims.relocate(block, self.open, count);
+        to
     }
 
     /// Frees the victim if nothing on it is valid.

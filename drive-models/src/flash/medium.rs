@@ -5,71 +5,21 @@
 //! begins to arrive (no cache registers). If the drive can suspend, a read of the host that finds its die programming
 //! or erasing goes ahead, and the other operation resumes where it was.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use traces::{Nanos, RequestId, Timestamp};
 
+use crate::flash::agenda::{Agenda, EventKind};
 use crate::flash::buffer::NONE;
 use crate::flash::description::{FlashGeometry, Timing};
 
-/// An event inside the drive.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum FlashEvent {
-    /// The controller has understood a command.
-    Command(RequestId),
-    /// A write's data has come over the link.
-    Data(RequestId),
-    /// A die is done with its cells, unless it was suspended since.
-    Die {
-        /// Which.
-        die: u32,
-        /// Its operations so far.
-        operation: u32,
-    },
-    /// A channel has carried an operation's data.
-    Channel(u32),
-    /// A command is complete.
-    Done(RequestId),
-}
-
-/// What will happen, in order.
-#[derive(Debug, Default)]
-pub struct Agenda {
-    events: BinaryHeap<Reverse<(Timestamp, u64, FlashEvent)>>,
-    sequence: u64,
-}
-
-impl Agenda {
-    /// Adds `event`; of those at the same time the one added first comes first.
-    pub fn at(&mut self, time: Timestamp, event: FlashEvent) {
-        self.events.push(Reverse((time, self.sequence, event)));
-        self.sequence += 1;
-    }
-
-    /// When the next is due.
-    pub fn next(&self) -> Option<Timestamp> {
-        self.events.peek().map(|Reverse((time, ..))| *time)
-    }
-
-    /// Takes the next, if it is due by `now`.
-    pub fn take(&mut self, now: Timestamp) -> Option<(Timestamp, FlashEvent)> {
-        if self.next()? > now {
-            return None;
-        }
-        self.events.pop().map(|Reverse((time, _, event))| (time, event))
-    }
-}
-
-/// The work of a die.
+/// The work of a die: two registers, since it goes through many calls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DieWork {
     /// Read for a command of the host.
     HostRead {
         /// Which.
         id: RequestId,
-        /// Sectors that the host wants of it.
-        sectors: u32,
     },
     /// Read what garbage collection moves to a row.
     GarbageRead {
@@ -85,21 +35,32 @@ pub enum DieWork {
     Erase,
 }
 
+/// What a read wants of a page.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PagePart {
+    /// Units, which go over the channel.
+    pub units: u32,
+    /// Sectors of them, which go to the host.
+    pub sectors: u32,
+}
+
 #[derive(Clone, Copy, Debug)]
 struct DieOperation {
     work: DieWork,
-    units: u32,
+    wanted: PagePart,
     next: u32,
 }
 
 #[derive(Clone, Copy, Debug)]
 struct Die {
+    channel: u32,
     first: u32,
     last: u32,
     current: u32,
     /// Until when it works on its cells, if it can be suspended.
     until: Option<Timestamp>,
-    operation: u32,
+    /// The sequence number of the event that it waits for.
+    event: u64,
     suspended: Option<(u32, Nanos)>,
     suspensions_left: u32,
 }
@@ -125,12 +86,13 @@ pub struct Medium {
 impl Medium {
     /// Idle dies. Each program and erase can be suspended `suspensions` times.
     pub fn new(geometry: &FlashGeometry, timing: Timing, suspensions: u32) -> Medium {
-        let die = Die {
+        let die = |die| Die {
+            channel: die % geometry.channels,
             first: NONE,
             last: NONE,
             current: NONE,
             until: None,
-            operation: 0,
+            event: 0,
             suspended: None,
             suspensions_left: 0,
         };
@@ -138,16 +100,16 @@ impl Medium {
             timing,
             row_units: geometry.row_units,
             suspensions,
-            dies: vec![die; geometry.dies as usize],
+            dies: (0..geometry.dies).map(die).collect(),
             channels: vec![Channel::default(); geometry.channels as usize],
             operations: Vec::new(),
             spare: Vec::new(),
         }
     }
 
-    /// Gives `die` work; of a read, `units` are wanted.
-    pub fn submit(&mut self, now: Timestamp, die: u32, work: DieWork, units: u32, agenda: &mut Agenda) {
-        let operation = DieOperation { work, units, next: NONE };
+    /// Gives `die` work; `wanted` is of a read.
+    pub fn submit(&mut self, now: Timestamp, die: u32, work: DieWork, wanted: PagePart, agenda: &mut Agenda) {
+        let operation = DieOperation { work, wanted, next: NONE };
         let index = match self.spare.pop() {
             Some(index) => {
                 self.operations[index as usize] = operation;
@@ -172,37 +134,33 @@ impl Medium {
         }
     }
 
-    /// `die` is done with its cells. Returns what is done by that.
-    pub fn die_ready(&mut self, now: Timestamp, die: u32, operation: u32, agenda: &mut Agenda) -> Option<DieWork> {
+    /// The `event` of that sequence number: `die` has programmed or erased its cells. Returns what is done by that.
+    pub fn die_ready(&mut self, now: Timestamp, die: u32, event: u64, agenda: &mut Agenda) -> Option<DieWork> {
         let state = &mut self.dies[die as usize];
-        if state.operation != operation {
+        if state.event != event {
             return None;
         }
         state.until = None;
         let work = self.operations[state.current as usize].work;
-        if matches!(work, DieWork::HostRead { .. } | DieWork::GarbageRead { .. }) {
-            self.ask_channel(now, die, agenda);
-            return None;
-        }
         self.finish(now, die, agenda);
         Some(work)
     }
 
-    /// `channel` has carried its data. Returns what is done by that.
-    pub fn channel_ready(&mut self, now: Timestamp, channel: u32, agenda: &mut Agenda) -> Option<DieWork> {
+    /// `channel` has carried its data. Returns the read that is done by that.
+    pub fn channel_ready(&mut self, now: Timestamp, channel: u32, agenda: &mut Agenda) -> Option<(DieWork, PagePart)> {
         let index = channel as usize;
         let die = self.channels[index].carries.take().expect("a channel is ready with what it carries");
         if let Some(next) = self.channels[index].waiting.pop_front() {
             self.carry(now, next, agenda);
         }
-        let work = self.operations[self.dies[die as usize].current as usize].work;
+        let DieOperation { work, wanted, .. } = self.operations[self.dies[die as usize].current as usize];
         if matches!(work, DieWork::Program { .. }) {
             self.dies[die as usize].suspensions_left = self.suspensions;
-            self.work_cells(now, die, self.timing.program, true, agenda);
+            self.work_cells(now, die, self.timing.program, EventKind::Program, agenda);
             return None;
         }
         self.finish(now, die, agenda);
-        Some(work)
+        Some((work, wanted))
     }
 
     fn suspend(&mut self, now: Timestamp, die: u32, read: u32, agenda: &mut Agenda) -> bool {
@@ -213,7 +171,7 @@ impl Medium {
         state.suspensions_left -= 1;
         state.suspended = Some((state.current, until.since(now)));
         state.current = read;
-        self.work_cells(now, die, self.timing.suspend + self.timing.read, false, agenda);
+        self.work_cells(now, die, self.timing.suspend + self.timing.read, EventKind::Read, agenda);
         true
     }
 
@@ -228,7 +186,7 @@ impl Medium {
         let state = &mut self.dies[die as usize];
         if let Some((operation, left)) = state.suspended.take() {
             state.current = operation;
-            self.work_cells(now, die, left, true, agenda);
+            self.work_cells(now, die, left, EventKind::Erase, agenda);
             return;
         }
         if state.first == NONE {
@@ -242,39 +200,39 @@ impl Medium {
         }
         match work {
             DieWork::HostRead { .. } | DieWork::GarbageRead { .. } => {
-                self.work_cells(now, die, self.timing.read, false, agenda);
+                self.work_cells(now, die, self.timing.read, EventKind::Read, agenda);
             }
             DieWork::Program { .. } => self.ask_channel(now, die, agenda),
             DieWork::Erase => {
                 state.suspensions_left = self.suspensions;
-                self.work_cells(now, die, self.timing.erase, true, agenda);
+                self.work_cells(now, die, self.timing.erase, EventKind::Erase, agenda);
             }
         }
     }
 
-    fn work_cells(&mut self, now: Timestamp, die: u32, time: Nanos, suspendable: bool, agenda: &mut Agenda) {
+    fn work_cells(&mut self, now: Timestamp, die: u32, time: Nanos, kind: EventKind, agenda: &mut Agenda) {
         let state = &mut self.dies[die as usize];
         let until = now.saturating_add(time);
-        state.until = suspendable.then_some(until);
-        state.operation = state.operation.wrapping_add(1);
-        agenda.at(until, FlashEvent::Die { die, operation: state.operation });
+        state.until = (kind != EventKind::Read).then_some(until);
+        state.event = agenda.at(until, kind, die);
     }
 
-    fn ask_channel(&mut self, now: Timestamp, die: u32, agenda: &mut Agenda) {
-        let channel = die as usize % self.channels.len();
-        if self.channels[channel].carries.is_some() {
-            self.channels[channel].waiting.push_back(die);
+    /// `die` has read its cells, or is to program them: its data goes over the channel when that is free.
+    pub fn ask_channel(&mut self, now: Timestamp, die: u32, agenda: &mut Agenda) {
+        let channel = &mut self.channels[self.dies[die as usize].channel as usize];
+        if channel.carries.is_some() {
+            channel.waiting.push_back(die);
         } else {
             self.carry(now, die, agenda);
         }
     }
 
     fn carry(&mut self, now: Timestamp, die: u32, agenda: &mut Agenda) {
-        let channel = die % self.channels.len() as u32;
-        let DieOperation { work, units, .. } = self.operations[self.dies[die as usize].current as usize];
-        let units = if matches!(work, DieWork::Program { .. }) { self.row_units } else { units };
+        let Die { channel, current, .. } = self.dies[die as usize];
+        let DieOperation { work, wanted, .. } = self.operations[current as usize];
+        let units = if matches!(work, DieWork::Program { .. }) { self.row_units } else { wanted.units };
         self.channels[channel as usize].carries = Some(die);
         let until = now.saturating_add(self.timing.unit_transfer * u64::from(units));
-        agenda.at(until, FlashEvent::Channel(channel));
+        agenda.at(until, EventKind::Channel, channel);
     }
 }

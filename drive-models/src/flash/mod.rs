@@ -19,13 +19,15 @@
 //! as well. A discard frees the share of the simulated units that its range is of the drive. Each die erases after as
 //! many pages as a real block has.
 //!
-//! Memory is about nine bytes for each mapping unit: 10 MB for 4 GiB. More than 32 million units are refused.
+//! Memory is about nine bytes for each mapping unit: 10 MB for 4 GiB. The tables that preconditioning filled last are kept
+//! once more, for the next drive with the same. More than 32 million units are refused.
 //!
 //! # Left out
 //! Mapping-table misses, pseudo-SLC caching, wear levelling, read retries and error correction, parity over dies,
 //! differences between the pages of a cell, multi-plane reads, cache registers, collection while idle, and reading the
 //! rest of a mapping unit when a write is smaller than the unit.
 
+mod agenda;
 mod buffer;
 mod commands;
 mod description;
@@ -45,11 +47,12 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 use crate::description::SettingsAlone;
 use crate::drive::{Completion, DriveModel, WriteCache};
 use crate::model_row::ModelRow;
+use agenda::{Agenda, EventKind, FlashEvent};
 use buffer::WriteBuffer;
 use commands::Commands;
 use description::Timing;
 use ftl::{Ftl, PageRead};
-use medium::{Agenda, FlashEvent, Medium};
+use medium::{Medium, PagePart};
 
 pub use description::FlashGeometry;
 pub use ftl::WriteCounts;
@@ -175,7 +178,7 @@ impl Flash {
             depth: settings.count("depth") as u32,
             full_duplex: settings.word("interface") == "nvme",
             protected: settings.switch("power_loss_protection"),
-            agenda: Agenda::default(),
+            agenda: Agenda::new(&timing, settings.count("suspensions") as u32),
             commands: Commands::default(),
             controller_free: Timestamp::ZERO,
             link_free: [Timestamp::ZERO; 2],
@@ -207,28 +210,41 @@ impl Flash {
         *free
     }
 
-    fn handle(&mut self, now: Timestamp, event: FlashEvent, completions: &mut Vec<Completion>) {
-        match event {
-            FlashEvent::Command(id) => self.command(now, id),
-            FlashEvent::Data(id) => {
+    fn handle(&mut self, event: FlashEvent, completions: &mut Vec<Completion>) {
+        let FlashEvent { time: now, kind, subject, sequence } = event;
+        let id = RequestId(subject);
+        match kind {
+            EventKind::Command => self.command(now, id),
+            EventKind::Data => {
                 self.admission.push_back(id);
                 self.write_back(now);
             }
-            FlashEvent::Die { die, operation } => {
-                if let Some(work) = self.medium.die_ready(now, die, operation, &mut self.agenda) {
-                    self.finished(now, work);
+            EventKind::Read => self.medium.ask_channel(now, subject, &mut self.agenda),
+            EventKind::Program | EventKind::Erase => {
+                if let Some(work) = self.medium.die_ready(now, subject, sequence, &mut self.agenda) {
+                    self.finished(now, work, PagePart::default());
                 }
             }
-            FlashEvent::Channel(channel) => {
-                if let Some(work) = self.medium.channel_ready(now, channel, &mut self.agenda) {
-                    self.finished(now, work);
+            EventKind::Channel => {
+                if let Some((work, wanted)) = self.medium.channel_ready(now, subject, &mut self.agenda) {
+                    self.finished(now, work, wanted);
                 }
             }
-            FlashEvent::Done(id) => {
+            EventKind::ReadDone | EventKind::OtherDone => {
                 let command = self.commands.take(id);
                 let (started, hit) = (command.started, command.hit);
                 completions.push(Completion { id, started, finished: now, seek: Sectors::ZERO, hit });
             }
+        }
+    }
+
+    /// Simulates what happens by `now` if no command completes by then, which is all that a caller has to wait for: of
+    /// events at the same time, those that are due to earlier ones come first.
+    fn catch_up(&mut self, now: Timestamp) {
+        if self.agenda.next_completion().is_some_and(|completion| completion > now) {
+            let mut none = Vec::new();
+            self.advance(now, &mut none);
+            debug_assert!(none.is_empty(), "a command completed before the time that was named");
         }
     }
 
@@ -238,7 +254,7 @@ impl Flash {
             Operation::Read => self.read(now, id, &request),
             Operation::Write => {
                 let over = self.link(now, request.sectors().count(), true);
-                self.agenda.at(over, FlashEvent::Data(id));
+                self.agenda.at(over, EventKind::Data, id.0);
             }
             Operation::Flush => self.make_durable(now, id),
             Operation::Discard => {
@@ -248,10 +264,14 @@ impl Flash {
         }
     }
 
+    /// A read has its data, and is complete after its overhead.
+    fn read_done(&mut self, now: Timestamp, id: RequestId) {
+        self.agenda.at(now.saturating_add(self.timing.read_overhead), EventKind::ReadDone, id.0);
+    }
+
+    /// The same of any other command.
     fn done(&mut self, now: Timestamp, id: RequestId) {
-        let read = self.commands.get(id).request.operation == Operation::Read;
-        let overhead = if read { self.timing.read_overhead } else { self.timing.write_overhead };
-        self.agenda.at(now.saturating_add(overhead), FlashEvent::Done(id));
+        self.agenda.at(now.saturating_add(self.timing.write_overhead), EventKind::OtherDone, id.0);
     }
 
     /// The units that a request touches, of the drive.
@@ -271,22 +291,23 @@ impl DriveModel for Flash {
     }
 
     fn submit(&mut self, now: Timestamp, id: RequestId, request: &Request) {
+        self.catch_up(now);
         let started = now.max(self.controller_free);
         self.controller_free = started.saturating_add(self.timing.command);
         self.commands.put(id, request, started);
-        self.agenda.at(self.controller_free, FlashEvent::Command(id));
+        self.agenda.at(self.controller_free, EventKind::Command, id.0);
         if request.operation.moves_data() {
             self.cost.position = request.end();
         }
     }
 
     fn next_event(&self) -> Option<Timestamp> {
-        self.agenda.next()
+        self.agenda.next_completion()
     }
 
     fn advance(&mut self, now: Timestamp, completions: &mut Vec<Completion>) {
-        while let Some((time, event)) = self.agenda.take(now) {
-            self.handle(time, event, completions);
+        while let Some(event) = self.agenda.take(now) {
+            self.handle(event, completions);
         }
     }
 

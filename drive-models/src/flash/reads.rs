@@ -4,46 +4,44 @@ use traces::{Request, RequestId, Timestamp};
 
 use crate::flash::Flash;
 use crate::flash::ftl::UnitLocation;
-use crate::flash::medium::DieWork;
+use crate::flash::medium::{DieWork, PagePart};
 
 impl Flash {
     pub(super) fn read(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        let unit_sectors = self.geometry.unit_sectors;
+        let (unit_sectors, page_units) = (self.geometry.unit_sectors, self.geometry.page_units);
+        let (first, end) = (request.lba.sector(), request.end().sector());
         let (mut buffered, mut pages) = (0, 0);
-        let mut wanted: Option<(u32, u32, u32)> = None;
+        let (mut page, mut wanted) = (0, PagePart::default());
         for unit in self.units(request) {
-            let start = request.lba.sector().max(unit * unit_sectors);
-            let sectors = request.end().sector().min((unit + 1) * unit_sectors) - start;
+            let start = unit * unit_sectors;
+            let sectors = end.min(start + unit_sectors) - first.max(start);
             let UnitLocation::Cells(place) = self.ftl.find((unit % self.geometry.units) as u32) else {
                 buffered += sectors;
                 continue;
             };
-            match &mut wanted {
-                Some((page, units, together)) if *page == place / self.geometry.page_units => {
-                    *units += 1;
-                    *together += sectors as u32;
-                }
-                _ => {
-                    pages += u32::from(wanted.is_some());
-                    self.read_page(now, id, wanted);
-                    wanted = Some((place / self.geometry.page_units, 1, sectors as u32));
-                }
+            if wanted.units == 0 || place.wrapping_sub(page) >= page_units {
+                pages += self.read_page(now, id, page, wanted);
+                (page, wanted) = (place - place % page_units, PagePart::default());
             }
+            wanted.units += 1;
+            wanted.sectors += sectors as u32;
         }
-        pages += u32::from(wanted.is_some());
-        self.read_page(now, id, wanted);
+        pages += self.read_page(now, id, page, wanted);
         let over = if buffered > 0 { self.link(now, buffered, false) } else { now };
         let command = self.commands.get(id);
         (command.pages, command.hit, command.transferred) = (pages, pages == 0, over);
         if pages == 0 {
-            self.done(over, id);
+            self.read_done(over, id);
         }
     }
 
-    fn read_page(&mut self, now: Timestamp, id: RequestId, wanted: Option<(u32, u32, u32)>) {
-        let Some((page, units, sectors)) = wanted else { return };
-        let die = self.ftl.die(page * self.geometry.page_units);
-        self.medium.submit(now, die, DieWork::HostRead { id, sectors }, units, &mut self.agenda);
+    /// Reads what is wanted of the page that begins at `place`. Returns how many pages that are.
+    fn read_page(&mut self, now: Timestamp, id: RequestId, place: u32, wanted: PagePart) -> u32 {
+        if wanted.units == 0 {
+            return 0;
+        }
+        self.medium.submit(now, self.ftl.die(place), DieWork::HostRead { id }, wanted, &mut self.agenda);
+        1
     }
 
     /// Frees the whole units of a discard, of those that share a simulated one the one whose turn it is.

@@ -3,8 +3,9 @@
 use traces::{Flags, RequestId, Timestamp};
 
 use crate::flash::buffer::NONE;
+use crate::flash::commands::FlashCommand;
 use crate::flash::ftl::{PageRead, UnitLocation};
-use crate::flash::medium::DieWork;
+use crate::flash::medium::{DieWork, PagePart};
 use crate::flash::{Flash, ROWS_PER_DIE, RowProgram};
 
 impl Flash {
@@ -35,22 +36,25 @@ impl Flash {
 
     /// Whether all of a write is in the buffer.
     fn admit(&mut self, id: RequestId) -> bool {
-        let command = *self.commands.get(id);
-        let units = self.units(&command.request);
-        for unit in units.start + command.taken..units.end {
+        let FlashCommand { request, mut taken, .. } = *self.commands.get(id);
+        let units = self.units(&request);
+        for unit in units.start + taken..units.end {
             let simulated = (unit % self.geometry.units) as u32;
             let before = match self.ftl.find(simulated) {
                 UnitLocation::Buffer(slot) => Some(slot),
                 UnitLocation::Nowhere | UnitLocation::Cells(_) => None,
             };
             if before.is_none_or(|slot| !self.buffer.is_waiting(slot)) {
-                let Some(slot) = self.buffer.put(simulated) else { return false };
+                let Some(slot) = self.buffer.put(simulated) else {
+                    self.commands.get(id).taken = taken;
+                    return false;
+                };
                 if let Some(place) = before.and_then(|before| self.buffer.drop_unit(before)) {
                     self.ftl.invalidate(place);
                 }
                 self.ftl.buffer(simulated, slot);
             }
-            self.commands.get(id).taken += 1;
+            taken += 1;
         }
         true
     }
@@ -67,20 +71,20 @@ impl Flash {
             } else {
                 let chain = self.ftl.write_row(&mut self.buffer);
                 let row = self.new_row(RowProgram { die, chain, reads: 0 });
-                self.medium.submit(now, die, DieWork::Program { row }, 0, &mut self.agenda);
+                self.medium.submit(now, die, DieWork::Program { row }, PagePart::default(), &mut self.agenda);
             }
             self.erase(now);
         }
     }
 
     fn collect(&mut self, now: Timestamp, die: u32) {
-        let mut reads = std::mem::take(&mut self.reads);
-        self.ftl.collect(&mut self.buffer, &mut reads);
-        let row = self.new_row(RowProgram { die, chain: NONE, reads: reads.len() as u32 });
-        for PageRead { die, units } in reads.drain(..) {
-            self.medium.submit(now, die, DieWork::GarbageRead { row }, units, &mut self.agenda);
+        self.reads.clear();
+        self.ftl.collect(&mut self.buffer, &mut self.reads);
+        let row = self.new_row(RowProgram { die, chain: NONE, reads: self.reads.len() as u32 });
+        for &PageRead { die, units } in &self.reads {
+            let wanted = PagePart { units, sectors: 0 };
+            self.medium.submit(now, die, DieWork::GarbageRead { row }, wanted, &mut self.agenda);
         }
-        self.reads = reads;
     }
 
     fn erase(&mut self, now: Timestamp) {
@@ -93,7 +97,7 @@ impl Flash {
             *unerased += pages;
             while *unerased >= self.geometry.block_pages {
                 *unerased -= self.geometry.block_pages;
-                self.medium.submit(now, die, DieWork::Erase, 0, &mut self.agenda);
+                self.medium.submit(now, die, DieWork::Erase, PagePart::default(), &mut self.agenda);
             }
         }
     }
@@ -107,23 +111,23 @@ impl Flash {
         self.rows.len() as u32 - 1
     }
 
-    pub(super) fn finished(&mut self, now: Timestamp, work: DieWork) {
+    pub(super) fn finished(&mut self, now: Timestamp, work: DieWork, wanted: PagePart) {
         match work {
-            DieWork::HostRead { id, sectors } => {
-                let over = self.link(now, u64::from(sectors), false);
+            DieWork::HostRead { id } => {
+                let over = self.link(now, u64::from(wanted.sectors), false);
                 let command = self.commands.get(id);
                 command.transferred = command.transferred.max(over);
                 command.pages -= 1;
                 if command.pages == 0 {
                     let transferred = command.transferred;
-                    self.done(transferred, id);
+                    self.read_done(transferred, id);
                 }
             }
             DieWork::GarbageRead { row } => {
                 let RowProgram { die, reads, .. } = &mut self.rows[row as usize];
                 *reads -= 1;
                 if *reads == 0 {
-                    self.medium.submit(now, *die, DieWork::Program { row }, 0, &mut self.agenda);
+                    self.medium.submit(now, *die, DieWork::Program { row }, PagePart::default(), &mut self.agenda);
                 }
             }
             DieWork::Program { row } => self.programmed(now, row),

@@ -138,3 +138,37 @@ fn a_discard_frees_its_share_of_the_simulated_part() {
     }
     drive.ftl.audit();
 }
+
+#[test]
+fn unit_that_is_moved_while_it_is_programmed_stays_where_it_was_moved_to() {
+    let Bare { mut ftl, .. } = bare("0.1", "random");
+    let (mut buffer, mut reads, mut chains) = (WriteBuffer::new(1024), Vec::new(), Vec::new());
+    let mut write = |ftl: &mut Ftl, buffer: &mut WriteBuffer, unit| {
+        let slot = buffer.put(unit).unwrap();
+        ftl.buffer(unit, slot);
+        chains.push(ftl.write_row(buffer));
+    };
+    // A block of units on their way, of which all but the first are trimmed: the emptiest block.
+    (0..512).for_each(|unit| write(&mut ftl, &mut buffer, unit));
+    for unit in 1..512 {
+        let UnitLocation::Buffer(slot) = ftl.find(unit) else { panic!("{unit} is on its way") };
+        let place = buffer.drop_unit(slot).unwrap();
+        ftl.invalidate(place);
+        ftl.trim(unit);
+    }
+    assert!(!ftl.must_collect());
+    write(&mut ftl, &mut buffer, 600);
+    assert!(ftl.must_collect());
+    ftl.collect(&mut buffer, &mut reads);
+    assert_eq!((reads.len(), ftl.take_erased()), (1, 1));
+    assert!(matches!(ftl.find(0), UnitLocation::Buffer(_)));
+    for mut chain in chains {
+        while chain != NONE {
+            let (unit, place, next) = buffer.programmed(chain);
+            unit.into_iter().for_each(|unit| ftl.settle(unit, place));
+            chain = next;
+        }
+    }
+    assert!(matches!(ftl.find(0), UnitLocation::Cells(_)));
+    ftl.audit();
+}

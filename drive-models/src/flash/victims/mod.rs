@@ -52,6 +52,18 @@ impl Victims {
         }
     }
 
+    /// `units` valid ones of the block `from` have gone to the block `to`, neither of which may be collected.
+    pub fn relocate(&mut self, from: u32, to: u32, units: u32) {
+        self.valid[from as usize] -= units;
+        self.valid[to as usize] += units;
+    }
+
+    /// `block`, which is empty, is closed with `valid` units.
+    pub fn fill(&mut self, block: u32, valid: u32) {
+        self.valid[block as usize] = valid;
+        self.close(block);
+    }
+
     /// `block` is full: it may be collected.
     pub fn close(&mut self, block: u32) {
         self.listed[block as usize] = true;

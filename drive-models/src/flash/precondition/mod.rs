@@ -7,14 +7,35 @@
 //! of SSD write performance", and Xiang and Kurkoski 2012, arXiv:1110.4245). Which units these are, and where in their
 //! block they lie, is drawn at random.
 
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
 use rand::{Rng, RngExt, SeedableRng};
 use rand_xoshiro::Xoshiro256PlusPlus;
 
 use crate::flash::description::FlashGeometry;
 use crate::flash::ftl::Ftl;
 
+/// A geometry, a kind of preconditioning and a seed.
+type Wanted = (FlashGeometry, String, u64);
+
+/// The drive that was made last: a comparison replays on many that are the same.
+static LAST: Mutex<Option<(Wanted, Arc<OnceLock<Ftl>>)>> = Mutex::new(None);
+
 /// A drive whose cells are filled as `precondition` says.
 pub fn preconditioned(geometry: &FlashGeometry, precondition: &str, seed: u64) -> Ftl {
+    let wanted = (*geometry, precondition.to_owned(), seed);
+    // No code that holds the lock can panic.
+    let mut last = LAST.lock().unwrap_or_else(PoisonError::into_inner);
+    let drive = match &*last {
+        Some((known, drive)) if *known == wanted => Arc::clone(drive),
+        _ => Arc::clone(&last.insert((wanted, Arc::default())).1),
+    };
+    drop(last);
+    // Made without the lock, so that others are made meanwhile; who wants the same waits.
+    drive.get_or_init(|| filled(geometry, precondition, seed)).clone()
+}
+
+fn filled(geometry: &FlashGeometry, precondition: &str, seed: u64) -> Ftl {
     let mut ftl = Ftl::new(geometry);
     match precondition {
         "random" => random(&mut ftl, geometry, &mut Xoshiro256PlusPlus::seed_from_u64(seed)),
@@ -29,7 +50,8 @@ fn sequential(ftl: &mut Ftl, geometry: &FlashGeometry) {
     let (units, block) = (geometry.units as u32, geometry.block_units());
     let mut first = 0;
     while first < units {
-        ftl.fill((first..units.min(first + block)).enumerate().map(|(offset, unit)| (offset as u32, unit)));
+        let end = units.min(first + block);
+        ftl.fill(|put| (first..end).for_each(|unit| put(unit - first, unit)));
         first += block.min(units - first);
     }
 }
@@ -37,27 +59,29 @@ fn sequential(ftl: &mut Ftl, geometry: &FlashGeometry) {
 fn random(ftl: &mut Ftl, geometry: &FlashGeometry, random: &mut Xoshiro256PlusPlus) {
     let mut units: Vec<u32> = (0..geometry.units as u32).collect();
     for last in (1..units.len()).rev() {
-        units.swap(last, random.random_range(0..=last));
+        units.swap(last, random.random_range(0..=last as u32) as usize);
     }
-    let mut from = 0;
+    let (mut left, end) = (&units[..], geometry.block_units());
     for valid in valid_by_age(geometry) {
-        let block = &units[from..from + valid as usize];
-        from += valid as usize;
-        ftl.fill(scattered(block, geometry.block_units(), random));
+        let (block, rest) = left.split_at(valid as usize);
+        left = rest;
+        ftl.fill(|put| scatter(block, end, random, put));
     }
 }
 
-/// `units` in their order at offsets below `end`, every choice of offsets being as likely.
-fn scattered<'a>(units: &'a [u32], end: u32, random: &'a mut impl Rng) -> impl Iterator<Item = (u32, u32)> + 'a {
-    let mut left = units;
-    (0..end).filter_map(move |offset| {
-        let (unit, rest) = left.split_first()?;
+/// Puts `units` in their order at offsets below `end`, every choice of offsets being as likely.
+fn scatter(units: &[u32], end: u32, random: &mut impl Rng, mut put: impl FnMut(u32, u32)) {
+    let (mut next, count) = (0, units.len());
+    for offset in 0..end {
+        if next == count {
+            break;
+        }
         let chance = (u64::from(random.next_u32()) * u64::from(end - offset)) >> 32;
-        (chance < left.len() as u64).then(|| {
-            left = rest;
-            (offset, *unit)
-        })
-    })
+        if chance < (count - next) as u64 {
+            put(offset, units[next]);
+            next += 1;
+        }
+    }
 }
 
 /// Valid units of each block, the youngest first.
@@ -87,3 +111,6 @@ fn valid_by_age(geometry: &FlashGeometry) -> Vec<u32> {
     }
     counts
 }
+
+#[cfg(test)]
+mod tests;
