@@ -166,7 +166,7 @@ impl Queued {
         let free = self.limits.at_drive - self.at_drive;
         let choice = self.scheduler.dispatch(now, Capacity { reads: free, writes: free }, self.drive.cost());
         if let Dispatch::Send(id) = choice
-            && let Some(place) = self.ages.iter().position(|&(_, waiting)| waiting == id)
+            && let Some(place) = (0..self.ages.len()).find(|&place| self.ages[place].1 == id)
         {
             self.ages.remove(place);
         }

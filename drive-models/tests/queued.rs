@@ -39,7 +39,7 @@ fn run(drive: &mut dyn DriveModel, requests: &[(u64, Request)]) -> Vec<Completio
 
 /// The same, looking through all that waits for every choice. Returns which was done when.
 fn slow(spec: &Queue, requests: &[(u64, Request)]) -> Vec<(u32, u64)> {
-    let mut drive = build_mechanical(&"cheetah-15k5".parse().unwrap()).unwrap().unwrap();
+    let mut drive = build_mechanical(&spec.name.parse().unwrap()).unwrap().unwrap();
     let mut waiting: Vec<(u64, usize)> = Vec::new();
     let mut served: Option<(u64, usize)> = None;
     let (mut to_come, mut now, mut up) = (0, 0, true);
@@ -100,6 +100,7 @@ impl Queue {
 /// The queue of a drive.
 #[derive(Clone, Copy, Debug)]
 struct Queue {
+    name: &'static str,
     depth: usize,
     order: &'static str,
     age_limit_ms: u64,
@@ -107,8 +108,8 @@ struct Queue {
 
 impl Queue {
     fn drive(&self) -> Box<dyn DriveModel> {
-        let Queue { depth, order, age_limit_ms } = self;
-        let spec = format!("cheetah-15k5:queue_depth={depth},queue_order={order},age_limit={age_limit_ms}ms");
+        let Queue { name, depth, order, age_limit_ms } = self;
+        let spec = format!("{name}:queue_depth={depth},queue_order={order},age_limit={age_limit_ms}ms");
         build(&spec.parse().unwrap()).unwrap().drive
     }
 }
@@ -130,11 +131,17 @@ proptest! {
     #[test]
     fn queue_chooses_as_a_full_scan_does(
         requests in load(),
+        name in prop::sample::select(vec!["cheetah-15k5", "cheetah-9lp", "ibm-18es", "hp-c2490a"]),
         depth in 1usize..20,
         order in prop::sample::select(vec!["fifo", "look", "satf"]),
         age_limit_ms in prop::sample::select(vec![0, 1, 20, 60]),
     ) {
-        let queue = Queue { depth, order, age_limit_ms };
+        let queue = Queue { name, depth, order, age_limit_ms };
+        let capacity = queue.drive().capacity().count();
+        let on_drive = |(at, asked): &(u64, Request)| {
+            (*at, request(asked.operation, asked.lba.sector() % (capacity - 64), asked.sectors().count()))
+        };
+        let requests: Vec<(u64, Request)> = requests.iter().map(on_drive).collect();
         let fast = run(&mut *queue.drive(), &requests);
         let fast: Vec<(u32, u64)> = fast.iter().map(|done| (done.id.0, done.finished.as_ns())).collect();
         prop_assert_eq!(fast, slow(&queue, &requests));
@@ -153,7 +160,7 @@ fn starving_command_is_served_at_its_age_limit() {
     let mut requests: Vec<(u64, Request)> = (0..200).map(near).collect();
     requests.insert(1, far);
     let place = |age_limit_ms| {
-        let done = run(&mut *Queue { depth: 4, order: "satf", age_limit_ms }.drive(), &requests);
+        let done = run(&mut *Queue { name: "cheetah-15k5", depth: 4, order: "satf", age_limit_ms }.drive(), &requests);
         let place = done.iter().position(|done| done.id.0 == 1).unwrap();
         (place, done[place].started.as_ns())
     };

@@ -25,6 +25,12 @@ pub trait AccessCost {
     fn access(&self, _now: Timestamp, request: &Request) -> Nanos {
         self.between(self.position(), request.lba, request.sectors())
     }
+
+    /// The times of all `requests` by [`AccessCost::access`], in their order. A drive overrides it that can work out
+    /// once what they share, such as where its arm is.
+    fn access_all(&self, now: Timestamp, requests: &[Request], into: &mut Vec<Nanos>) {
+        into.extend(requests.iter().map(|request| self.access(now, request)));
+    }
 }
 
 /// Cost is distance: one nanosecond a sector, as in Table 1 of Geist et al. 2010. For tests,

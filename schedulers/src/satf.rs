@@ -12,7 +12,7 @@
 //! time, and counting the time until the requests before this one are served.
 
 use traces::spec::{Settings, Tunable, Unit};
-use traces::{Request, RequestId, Timestamp};
+use traces::{Nanos, Request, RequestId, Timestamp};
 
 use crate::cost::AccessCost;
 use crate::entry::Entry;
@@ -50,6 +50,8 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
         thousandths: settings.thousandths("ageing"),
         queue_max: settings.count("queue_max"),
         queue: Vec::new(),
+        requests: Vec::new(),
+        times: Vec::new(),
         later: IdList::default(),
         waiting: Slots::default(),
         next_age: 0,
@@ -60,8 +62,9 @@ fn build(settings: &Settings) -> Box<dyn Scheduler> {
 struct Waiting {
     id: RequestId,
     age: u64,
-    since: Timestamp,
-    request: Request,
+    /// What is added to its access time so that of two requests the one wins that has waited longer: its arrival,
+    /// weighted. In thousandths of a nanosecond.
+    handicap: u128,
 }
 
 /// Where a request waits.
@@ -72,7 +75,7 @@ enum Place {
     /// In the queue, at this place.
     Queue(usize),
     /// Behind it.
-    Later(Waiting),
+    Later(Waiting, Request),
 }
 
 #[derive(Debug)]
@@ -82,6 +85,10 @@ struct Satf {
     /// Those the drive is asked about, in no order: a decision looks at all, and a vector without
     /// gaps is the fastest to look at.
     queue: Vec<Waiting>,
+    /// What each of them asks for: a decision asks the drive about all at once.
+    requests: Vec<Request>,
+    /// The drive's answers.
+    times: Vec<Nanos>,
     /// The others, by arrival.
     later: IdList,
     waiting: Slots<Place>,
@@ -89,23 +96,17 @@ struct Satf {
 }
 
 impl Satf {
-    /// The effective time in thousandths of a nanosecond, which waiting makes negative.
-    fn effective(&self, waiting: &Waiting, now: Timestamp, cost: &dyn AccessCost) -> i128 {
-        let access = cost.access(now, &waiting.request).as_ns();
-        let waited = now.saturating_since(waiting.since).as_ns();
-        i128::from(access) * 1000 - i128::from(waited) * i128::from(self.thousandths)
-    }
-
-    fn enqueue(&mut self, waiting: Waiting) {
+    fn enqueue(&mut self, waiting: Waiting, request: Request) {
         self.waiting.set(waiting.id, Place::Queue(self.queue.len()));
         self.queue.push(waiting);
+        self.requests.push(request);
     }
 
     /// The facts of a waiting request, to change.
-    fn known(&mut self, id: RequestId) -> &mut Waiting {
+    fn known(&mut self, id: RequestId) -> (&mut Waiting, &mut Request) {
         match &mut self.waiting[id] {
-            Place::Queue(place) => &mut self.queue[*place],
-            Place::Later(waiting) => waiting,
+            Place::Queue(place) => (&mut self.queue[*place], &mut self.requests[*place]),
+            Place::Later(waiting, request) => (waiting, request),
             Place::Nowhere => panic!("request {} does not wait", id.0),
         }
     }
@@ -113,20 +114,36 @@ impl Satf {
 
 impl Scheduler for Satf {
     fn insert(&mut self, now: Timestamp, id: RequestId, request: &Request) {
-        let waiting = Waiting { id, age: self.next_age, since: now, request: *request };
+        let handicap = u128::from(now.as_ns()) * u128::from(self.thousandths);
+        let waiting = Waiting { id, age: self.next_age, handicap };
         self.next_age += 1;
         if (self.queue.len() as u64) < self.queue_max {
-            self.enqueue(waiting);
+            self.enqueue(waiting, *request);
         } else {
-            self.waiting.set(id, Place::Later(waiting));
+            self.waiting.set(id, Place::Later(waiting, *request));
             self.later.push_back(id);
         }
     }
 
     fn dispatch(&mut self, now: Timestamp, capacity: Capacity, cost: &dyn AccessCost) -> Dispatch {
-        let admitted = self.queue.iter().filter(|waiting| capacity.admits(waiting.request.operation));
-        let best = admitted.min_by_key(|waiting| (self.effective(waiting, now, cost), waiting.age));
-        let Some(&Waiting { id, .. }) = best else { return Dispatch::Idle };
+        let admits = |request: &Request| capacity.admits(request.operation);
+        if !self.requests.iter().any(admits) {
+            return Dispatch::Idle;
+        }
+        let mut times = std::mem::take(&mut self.times);
+        times.clear();
+        cost.access_all(now, &self.requests, &mut times);
+        let mut best = None;
+        let mut least = (u128::MAX, u64::MAX);
+        for ((waiting, request), &access) in self.queue.iter().zip(&self.requests).zip(&times) {
+            // The effective time, but for the present, which is the same for all.
+            let key = (u128::from(access.as_ns()) * 1000 + waiting.handicap, waiting.age);
+            if key < least && admits(request) {
+                (best, least) = (Some(waiting.id), key);
+            }
+        }
+        self.times = times;
+        let Some(id) = best else { return Dispatch::Idle };
         self.remove(id);
         Dispatch::Send(id)
     }
@@ -134,31 +151,33 @@ impl Scheduler for Satf {
     fn remove(&mut self, id: RequestId) {
         match std::mem::take(&mut self.waiting[id]) {
             Place::Nowhere => panic!("request {} does not wait", id.0),
-            Place::Later(_) => self.later.remove(id),
+            Place::Later(..) => self.later.remove(id),
             Place::Queue(place) => {
                 self.queue.swap_remove(place);
+                self.requests.swap_remove(place);
                 if let Some(moved) = self.queue.get(place) {
                     self.waiting[moved.id] = Place::Queue(place);
                 }
                 if let Some(oldest) = self.later.first() {
                     self.later.remove(oldest);
-                    let waiting = *self.known(oldest);
-                    self.enqueue(waiting);
+                    let (waiting, request) = self.known(oldest);
+                    let (waiting, request) = (*waiting, *request);
+                    self.enqueue(waiting, request);
                 }
             }
         }
     }
 
     fn merged(&mut self, _now: Timestamp, into: RequestId, request: &Request) {
-        self.known(into).request = *request;
+        *self.known(into).1 = *request;
     }
 
     /// The joined request has waited as long as the older of the two.
     fn merged_requests(&mut self, now: Timestamp, into: RequestId, from: RequestId, request: &Request) {
-        let Waiting { age, since, .. } = *self.known(from);
+        let Waiting { age, handicap, .. } = *self.known(from).0;
         self.remove(from);
-        let joined = self.known(into);
-        (joined.age, joined.since) = (joined.age.min(age), joined.since.min(since));
+        let (joined, _) = self.known(into);
+        (joined.age, joined.handicap) = (joined.age.min(age), joined.handicap.min(handicap));
         self.merged(now, into, request);
     }
 

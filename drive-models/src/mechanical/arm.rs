@@ -1,13 +1,14 @@
 //! The arm over the platter: the time to read or write one run of sectors, given the position of the heads and the
 //! phase of the platter.
 
-use std::cell::Cell;
+use std::cell::RefCell;
 
 use traces::spec::Settings;
 use traces::{Nanos, SECTOR_BYTES, Timestamp};
 
 use super::description::Mechanics;
 use super::layout::{PhysicalExtent, SectorPosition};
+use super::placed::{PlacedRequest, PlacedRequests, Transfer};
 use super::rotation::{Angle, Rotation, TURN};
 
 /// The costs of an operation that are neither arm nor platter.
@@ -37,6 +38,7 @@ pub(super) struct ArmAccess {
 }
 
 impl Overheads {
+    #[inline]
     fn understood(&self, after_read: bool) -> Nanos {
         if after_read { self.before + self.after_read } else { self.before }
     }
@@ -58,30 +60,17 @@ pub(super) struct ArmState {
 pub(super) struct Arm {
     pub mechanics: Mechanics,
     pub rotation: Rotation,
-    head_switch: Nanos,
+    pub head_switch: Nanos,
     pub read: Overheads,
     pub write: Overheads,
     bus_byte_ps: u64,
     /// Thousandths of a read that have come in when it begins to go over the bus. For a write, thousandths that have
     /// come over the bus when it begins to go to the medium.
     read_watermark: u64,
-    write_watermark: u64,
+    pub write_watermark: u64,
     pub turn: Nanos,
-    /// Where requests lie that somebody has asked about: a scheduler asks about the same waiting ones again at every
-    /// choice. Each has one place here, by its address.
-    placed: Box<[Cell<Option<PlacedRequest>>]>,
+    pub placed: RefCell<PlacedRequests>,
 }
-
-/// Where a request lies.
-#[derive(Clone, Copy, Debug)]
-struct PlacedRequest {
-    lbn: u64,
-    sectors: u64,
-    extent: PhysicalExtent,
-}
-
-/// Requests whose places are remembered, a power of two: several times a full tagged queue.
-const PLACED: usize = 256;
 
 impl Arm {
     pub fn new(settings: &Settings, mechanics: &Mechanics) -> Arm {
@@ -93,7 +82,7 @@ impl Arm {
         mechanics.layout.settle(rotation.angle(head_switch), rotation.angle(mechanics.seek.time(1)));
         Arm {
             turn: rotation.time(TURN),
-            placed: vec![Cell::new(None); PLACED].into_boxed_slice(),
+            placed: RefCell::default(),
             rotation,
             head_switch,
             read: Overheads {
@@ -115,23 +104,34 @@ impl Arm {
         }
     }
 
-    /// [`super::PlatterLayout::extent`], remembered.
-    fn extent(&self, lbn: u64, sectors: u64) -> PhysicalExtent {
-        // The upper bits of a product with 2⁶⁴ / φ spread neighbouring addresses.
-        let index = (lbn.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % PLACED;
-        match self.placed[index].get() {
-            Some(placed) if placed.lbn == lbn && placed.sectors == sectors => placed.extent,
-            _ => {
-                let extent = self.mechanics.layout.extent(lbn, sectors);
-                self.placed[index].set(Some(PlacedRequest { lbn, sectors, extent }));
-                extent
+    /// Gives it another spindle.
+    pub fn turn_at(&mut self, rotation: Rotation) {
+        self.rotation = rotation;
+        self.placed = RefCell::default();
+    }
+
+    /// Where a request lies, and its share of the bus.
+    pub(super) fn place(&self, operation: Transfer, lbn: u64, sectors: u64) -> PlacedRequest {
+        let extent = self.mechanics.layout.extent(lbn, sectors);
+        let (mut first_in, mut all_in, mut behind) = (Nanos::ZERO, Nanos::ZERO, Nanos::ZERO);
+        match operation {
+            Transfer::Read => behind = self.bus_behind(extent.turned, sectors),
+            Transfer::Write => {
+                all_in = self.bus(sectors);
+                first_in = Nanos::from_ns(all_in.as_ns() / 1000 * self.write_watermark).max(self.bus(1));
             }
         }
+        PlacedRequest { operation, lbn, sectors, extent, first_in, all_in, behind }
     }
 
     /// How long `sectors` take over the bus.
     pub fn bus(&self, sectors: u64) -> Nanos {
-        Nanos::from_ns((u128::from(sectors * SECTOR_BYTES) * u128::from(self.bus_byte_ps) / 1000) as u64)
+        let bytes = sectors * SECTOR_BYTES;
+        // A division of 128 bits takes longer than all else that an access asks for.
+        Nanos::from_ns(match bytes.checked_mul(self.bus_byte_ps) {
+            Some(ps) => ps / 1000,
+            None => (u128::from(bytes) * u128::from(self.bus_byte_ps) / 1000) as u64,
+        })
     }
 
     /// How much longer than the medium the bus takes for a read over which the platter turns by `turned`: at least the
@@ -142,6 +142,7 @@ impl Arm {
     }
 
     /// How long the heads take from one track to another.
+    #[inline]
     pub fn positioning(&self, from: SectorPosition, to: SectorPosition, settle: Nanos) -> Nanos {
         let seek = self.mechanics.seek.time(from.cylinder.abs_diff(to.cylinder));
         let switch = if from.head == to.head { Nanos::ZERO } else { self.head_switch };
@@ -151,28 +152,35 @@ impl Arm {
 
     /// A read that arrives at `at`.
     pub fn read(&self, at: Timestamp, from: &ArmState, lbn: u64, sectors: u64) -> ArmAccess {
-        let PhysicalExtent { first, last, turned } = self.extent(lbn, sectors);
-        let leaves = at.saturating_add(self.read.understood(from.after_read)).max(from.free);
-        let ready = leaves.saturating_add(self.positioning(from.heads, first, self.read.settle));
-        let waited = self.rotation.phase(ready).until(first.angle);
-        let began = ready.saturating_add(self.rotation.time(waited));
-        let ended = ready.saturating_add(self.rotation.time(waited + turned));
-        let over = ended.saturating_add(self.bus_behind(turned, sectors));
-        ArmAccess { done: over.saturating_add(self.read.after), began, ended, last }
+        self.access(at, from, self.placed.borrow_mut().find(self, Transfer::Read, lbn, sectors))
     }
 
     /// A write likewise; its data come over the bus while the arm moves.
     pub fn write(&self, at: Timestamp, from: &ArmState, lbn: u64, sectors: u64) -> ArmAccess {
-        let PhysicalExtent { first: place, last, turned } = self.extent(lbn, sectors);
-        let understood = at.saturating_add(self.write.understood(from.after_read));
-        let settled = understood.max(from.free).saturating_add(self.positioning(from.heads, place, self.write.settle));
-        let first = Nanos::from_ns(self.bus(sectors).as_ns() / 1000 * self.write_watermark);
-        let ready = settled.max(understood.saturating_add(first.max(self.bus(1))));
-        let waited = self.rotation.phase(ready).until(place.angle);
+        self.access(at, from, self.placed.borrow_mut().find(self, Transfer::Write, lbn, sectors))
+    }
+
+    /// One of the two. A choice asks only when each of many is done: by itself this would work out the rest, too.
+    #[inline(always)]
+    pub fn access(&self, at: Timestamp, from: &ArmState, placed: &PlacedRequest) -> ArmAccess {
+        let overheads = match placed.operation {
+            Transfer::Read => &self.read,
+            Transfer::Write => &self.write,
+        };
+        let PhysicalExtent { first, last, turned } = placed.extent;
+        let understood = at.saturating_add(overheads.understood(from.after_read));
+        let settled = understood.max(from.free).saturating_add(self.positioning(from.heads, first, overheads.settle));
+        let ready = settled.max(understood.saturating_add(placed.first_in));
+        let waited = self.rotation.phase(ready).until(first.angle);
         let began = ready.saturating_add(self.rotation.time(waited));
         let ended = ready.saturating_add(self.rotation.time(waited + turned));
-        let over = ended.max(understood.saturating_add(self.bus(sectors)));
-        ArmAccess { done: over.saturating_add(self.write.after), began, ended, last }
+        let over = ended.saturating_add(placed.behind).max(understood.saturating_add(placed.all_in));
+        ArmAccess { done: over.saturating_add(overheads.after), began, ended, last }
+    }
+
+    /// How long the sector `lbn` takes to pass.
+    pub fn sector(&self, lbn: u64) -> Nanos {
+        self.rotation.time(self.mechanics.layout.sector_angle(lbn))
     }
 
     /// When `sectors` from `lbn` on have passed, read without a stop since `began`.

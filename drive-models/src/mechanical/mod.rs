@@ -16,6 +16,7 @@
 mod arm;
 mod description;
 mod layout;
+mod placed;
 mod read_cache;
 mod rotation;
 mod seek;
@@ -30,6 +31,7 @@ use crate::drive::WriteCache;
 use crate::model_row::{ModelRow, never_contradict, queue_of_one_at_a_time};
 use crate::single_server::{Service, ServiceModel};
 use arm::{Arm, ArmAccess, ArmState};
+use placed::{PlacedRequests, Transfer};
 use read_cache::{ReadLookup, SegmentCache};
 use tunables::TUNABLES;
 use write_cache::WriteBack;
@@ -113,7 +115,7 @@ impl Mechanical {
 
     /// Gives it another spindle.
     pub fn turn_at(&mut self, rotation: Rotation) {
-        self.arm.rotation = rotation;
+        self.arm.turn_at(rotation);
     }
 
     /// Where a platter that turns with `rotation` stands when `request` completes, whenever that is: what follows the
@@ -177,6 +179,7 @@ impl Mechanical {
     }
 
     /// Looks for the sectors of a read that comes at `now` in the buffer.
+    #[inline]
     fn find(&self, now: Timestamp, start: u64, end: u64) -> Buffered {
         match self.write_cache.as_ref().and_then(|cache| cache.find(start, end)) {
             Some(true) => return Buffered::Written,
@@ -242,6 +245,47 @@ impl Mechanical {
         (access.done, false)
     }
 
+    /// How the arm is at `now` if the drive did nothing by itself until then but read ahead.
+    fn standing_at(&self, now: Timestamp) -> ArmState {
+        match self.read_cache.as_ref().and_then(|cache| cache.heads(&self.arm, now)) {
+            Some((heads, free)) if free > now => {
+                ArmState { heads, free: self.standing.free.max(free), ..self.standing }
+            }
+            Some((heads, _)) => ArmState { heads, ..self.standing },
+            None => self.standing,
+        }
+    }
+
+    /// The time of a request that comes at `now` with the arm as in `standing`.
+    #[inline]
+    fn access_from(
+        &self,
+        standing: &ArmState,
+        placed: &mut PlacedRequests,
+        now: Timestamp,
+        request: &Request,
+    ) -> Nanos {
+        let (start, sectors) = (request.lba.sector(), request.sectors().count().max(1));
+        let end = start.saturating_add(sectors);
+        let (buffered, transfer) = match request.operation {
+            Operation::Write => match &self.write_cache {
+                Some(cache) if !request.flags.contains(Flags::FUA) && cache.has_capacity(start, end) => {
+                    let hit = self.hit(self.write_hit, now, Operation::Write, start);
+                    (Some(now.saturating_add(hit + self.arm.bus(end - start))), Transfer::Write)
+                }
+                _ => (None, Transfer::Write),
+            },
+            Operation::Read => match self.find(now, start, end) {
+                Buffered::Segment(_, at) => (Some(self.sent_from_buffer(now, at, start, end)), Transfer::Read),
+                Buffered::Written => (Some(self.sent_from_buffer(now, now, start, end)), Transfer::Read),
+                Buffered::PartlyWritten | Buffered::Nothing => (None, Transfer::Read),
+            },
+            Operation::Flush | Operation::Discard => (Some(self.nothing_moved(now)), Transfer::Read),
+        };
+        let on_medium = || self.arm.access(now, standing, placed.find(&self.arm, transfer, start, end - start)).done;
+        buffered.unwrap_or_else(on_medium).saturating_since(now)
+    }
+
     /// When a request for no data that comes at `now` completes, once all is on the medium.
     fn nothing_moved(&self, now: Timestamp) -> Timestamp {
         self.standing.free.max(now.saturating_add(self.arm.write.before))
@@ -303,31 +347,13 @@ impl AccessCost for Mechanical {
 
     /// The time of the request if the drive did nothing by itself until `now` but read ahead.
     fn access(&self, now: Timestamp, request: &Request) -> Nanos {
-        let (start, sectors) = (request.lba.sector(), request.sectors().count().max(1));
-        let end = start.saturating_add(sectors);
-        let standing = || match self.read_cache.as_ref().and_then(|cache| cache.heads(&self.arm, now)) {
-            Some((heads, free)) if free > now => {
-                ArmState { heads, free: self.standing.free.max(free), ..self.standing }
-            }
-            Some((heads, _)) => ArmState { heads, ..self.standing },
-            None => self.standing,
-        };
-        let done = match request.operation {
-            Operation::Write => match &self.write_cache {
-                Some(cache) if !request.flags.contains(Flags::FUA) && cache.has_capacity(start, end) => {
-                    let hit = self.hit(self.write_hit, now, Operation::Write, start);
-                    now.saturating_add(hit + self.arm.bus(end - start))
-                }
-                _ => self.arm.write(now, &standing(), start, end - start).done,
-            },
-            Operation::Read => match self.find(now, start, end) {
-                Buffered::Segment(_, at) => self.sent_from_buffer(now, at, start, end),
-                Buffered::Written => self.sent_from_buffer(now, now, start, end),
-                _ => self.arm.read(now, &standing(), start, end - start).done,
-            },
-            Operation::Flush | Operation::Discard => self.nothing_moved(now),
-        };
-        done.saturating_since(now)
+        self.access_from(&self.standing_at(now), &mut self.arm.placed.borrow_mut(), now, request)
+    }
+
+    fn access_all(&self, now: Timestamp, requests: &[Request], into: &mut Vec<Nanos>) {
+        let standing = self.standing_at(now);
+        let mut placed = self.arm.placed.borrow_mut();
+        into.extend(requests.iter().map(|request| self.access_from(&standing, &mut placed, now, request)));
     }
 }
 

@@ -34,8 +34,8 @@ struct RunningReadAhead {
     began: Timestamp,
     /// The sector before which it stops.
     limit: u64,
-    /// The sector before which nothing interrupts it.
-    least: u64,
+    /// When the sectors have passed that nothing keeps it from.
+    least: Timestamp,
     /// When the sectors of the track before `origin` have come round.
     round: Timestamp,
 }
@@ -48,6 +48,10 @@ pub(super) enum ReadLookup {
     /// In this segment, the last of them at this time.
     Segment(usize, Timestamp),
 }
+
+/// How often the search for the last sector that has passed looks where the time says. Then it halves what is left, as
+/// skews and zones may lead it astray.
+const GUESSES: u32 = 6;
 
 /// The read cache.
 #[derive(Clone, Debug)]
@@ -96,6 +100,7 @@ impl SegmentCache {
     }
 
     /// Whether `start` to `end` are in the buffer at `now` or come in by themselves.
+    #[inline]
     pub fn find(&self, arm: &Arm, now: Timestamp, start: u64, end: u64) -> ReadLookup {
         if let Some(ahead) = self.ahead
             && self.segments[ahead.segment].start <= start
@@ -143,15 +148,23 @@ impl SegmentCache {
         if arm.passed(ahead.began, ahead.origin, ahead.limit - ahead.origin) <= now {
             return ahead.limit;
         }
-        // How many more sectors have passed: the times at which they do grow.
+        // How many more sectors have passed: the times at which they do grow. They pass one behind the other but for
+        // skews and spares, so that the time that is left says about where to look next.
+        let sector = arm.sector(ahead.origin).as_ns().max(1);
         let (mut passed, mut not) = (known, ahead.limit);
-        while passed + 1 < not {
-            let middle = passed + (not - passed) / 2;
-            if arm.passed(ahead.began, ahead.origin, middle - ahead.origin) <= now {
-                passed = middle;
-            } else {
-                not = middle;
+        let (mut looked, mut at) = (ahead.origin, ahead.began);
+        for nth in 0.. {
+            if passed + 1 >= not {
+                break;
             }
+            let look = match nth {
+                0..GUESSES if at <= now => looked.saturating_add(now.saturating_since(at).as_ns() / sector),
+                0..GUESSES => looked.saturating_sub(at.saturating_since(now).as_ns() / sector + 1),
+                _ => passed + (not - passed) / 2,
+            };
+            looked = look.clamp(passed + 1, not - 1);
+            at = arm.passed(ahead.began, ahead.origin, looked - ahead.origin);
+            *(if at <= now { &mut passed } else { &mut not }) = looked;
         }
         passed
     }
@@ -161,25 +174,16 @@ impl SegmentCache {
     /// beginning on, while they still move.
     pub fn heads(&self, arm: &Arm, now: Timestamp) -> Option<(SectorPosition, Timestamp)> {
         let ahead = self.ahead?;
-        let released = self.released(arm, &ahead, now);
+        let released = ahead.least.max(now);
         let end = self.end_at(arm, &ahead, released);
         Some((arm.mechanics.layout.place(end.saturating_sub(1).max(ahead.origin)), released))
-    }
-
-    /// When read-ahead lets go: at `now`, or once the least it reads has passed.
-    fn released(&self, arm: &Arm, ahead: &RunningReadAhead, now: Timestamp) -> Timestamp {
-        if ahead.least <= ahead.origin {
-            now
-        } else {
-            arm.passed(ahead.began, ahead.origin, ahead.least - ahead.origin).max(now)
-        }
     }
 
     /// Ends read-ahead: the arm has something else to do. Returns where it leaves the heads, and when.
     pub fn stop(&mut self, arm: &Arm, now: Timestamp) -> Option<(SectorPosition, Timestamp)> {
         let heads = self.heads(arm, now);
         if let Some(ahead) = self.ahead.take() {
-            let now = self.released(arm, &ahead, now);
+            let now = ahead.least.max(now);
             let end = self.end_at(arm, &ahead, now);
             let start = self.first_held(&ahead, end);
             self.segments[ahead.segment].start = if now < ahead.round { start.max(ahead.origin) } else { start };
@@ -219,7 +223,14 @@ impl SegmentCache {
         let origin = self.segments[segment].end;
         if limit > origin {
             let access = arm.read(now, &standing, origin, 1);
-            self.stream(RunningReadAhead { segment, origin, began: access.began, limit, least: origin, round: now });
+            self.stream(RunningReadAhead {
+                segment,
+                origin,
+                began: access.began,
+                limit,
+                least: Timestamp::ZERO,
+                round: now,
+            });
         }
     }
 
@@ -253,6 +264,7 @@ impl SegmentCache {
         let round = if first < start { access.began.saturating_add(arm.turn) } else { access.began };
         let segment = self.take(first, end);
         let least = if goes_on { end.saturating_add(self.read_ahead_least).min(limit) } else { end };
+        let least = arm.passed(access.began, start, least - start);
         self.stream(RunningReadAhead { segment, origin: start, began: access.began, limit, least, round });
         self.last_end = end;
         self.sent(segment, end);

@@ -47,12 +47,14 @@ impl WriteBack {
     }
 
     /// Whether there is capacity for a write of `start` to `end` now.
+    #[inline]
     pub fn has_capacity(&self, start: u64, end: u64) -> bool {
         let more = self.followed(start).is_some() || self.runs.len() < self.runs_max;
         more && self.sectors + (end - start) <= self.sectors_max
     }
 
     /// The youngest run, if a write from `start` on follows it.
+    #[inline]
     fn followed(&self, start: u64) -> Option<usize> {
         self.runs.back().filter(|run| run.end == start).map(|_| self.runs.len() - 1)
     }
@@ -80,8 +82,11 @@ impl WriteBack {
 
     /// Whether some of `start` to `end` waits for the medium, and whether one run has all of it. Of several, the
     /// youngest counts: it has the data.
+    #[inline]
     pub fn find(&self, start: u64, end: u64) -> Option<bool> {
-        let run = self.runs.iter().rev().find(|run| run.start < end && start < run.end)?;
+        let (older, younger) = self.runs.as_slices();
+        let overlaps = |run: &&DirtyRun| run.start < end && start < run.end;
+        let run = younger.iter().rfind(overlaps).or_else(|| older.iter().rfind(overlaps))?;
         Some(run.start <= start && end <= run.end)
     }
 }

@@ -206,6 +206,11 @@ impl PlatterLayout {
         (start, (lbn + u64::from(zone.sectors_per_track) - sector).min(self.end_of(index)))
     }
 
+    /// How far the platter turns while the sector `lbn` passes, in 2⁻³² turns.
+    pub fn sector_angle(&self, lbn: u64) -> u64 {
+        TURN / u64::from(self.zones[self.zone_of(lbn)].sectors_per_track)
+    }
+
     fn zone_of(&self, lbn: u64) -> usize {
         self.first_lbns.partition_point(|&first| first <= lbn) - 1
     }

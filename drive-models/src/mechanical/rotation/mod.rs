@@ -15,6 +15,7 @@ pub struct Angle(pub u32);
 
 impl Angle {
     /// How far the platter turns, less than one turn, until `self` has become `to`.
+    #[inline]
     pub fn until(self, to: Angle) -> u64 {
         u64::from(to.0.wrapping_sub(self.0))
     }
@@ -53,11 +54,13 @@ impl Rotation {
     }
 
     /// The angle that passes under the heads at `at`.
+    #[inline]
     pub fn phase(&self, at: Timestamp) -> Angle {
         Angle((at.as_ns().wrapping_mul(self.per_ns).wrapping_add(self.start) >> 32) as u32)
     }
 
     /// How long the platter takes to turn by `angle` (2⁻³² turns, whole turns above), to the nearest ns.
+    #[inline]
     pub fn time(&self, angle: u64) -> Nanos {
         Nanos::from_ns(((u128::from(angle) * u128::from(self.turn_ns) + (1 << 53)) >> 54) as u64)
     }

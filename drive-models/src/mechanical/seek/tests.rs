@@ -1,3 +1,5 @@
+use proptest::prelude::*;
+
 use super::*;
 
 fn curve(points: &[(u32, u64)]) -> Option<SeekCurve> {
@@ -15,5 +17,26 @@ fn curve_meets_its_points_and_is_linear_between_them() {
 fn contradictory_points_are_refused() {
     for points in [&[][..], &[(2, 5)], &[(1, 5), (1, 6)], &[(1, 5), (2, 4)], &[(1, u64::MAX)]] {
         assert!(curve(points).is_none(), "{points:?}");
+    }
+}
+
+proptest! {
+    #[test]
+    fn the_piece_of_a_distance_is_the_last_that_begins_before_it(
+        rises in prop::collection::vec((1u32..100_000, 0u64..1_000_000), 0..30),
+        distances in prop::collection::vec(prop_oneof![1u32..2000, 1u32..4_000_000, any::<u32>()], 1..100),
+    ) {
+        let mut points = vec![(1, 1000)];
+        for (cylinders, ns) in rises {
+            let (from, time) = points[points.len() - 1];
+            points.push((from + cylinders, time + ns));
+        }
+        let curve = curve(&points).unwrap();
+        let ends = points.iter().flat_map(|&(from, _)| [from.max(2) - 1, from, from + 1]);
+        for distance in ends.chain(distances).filter(|&distance| distance > 0) {
+            let piece = *curve.pieces.iter().rev().find(|piece| piece.from <= distance).unwrap();
+            let rise = (u128::from(distance - piece.from) * u128::from(piece.slope)) >> 20;
+            prop_assert_eq!(u128::from(curve.time(distance).as_ns()), u128::from(piece.start_ns) + rise);
+        }
     }
 }

@@ -7,6 +7,7 @@ use crate::profile::Profile;
 
 mod buffer;
 mod buffer_reference;
+mod choice;
 
 /// 2 heads, 4 cylinders of 10 sectors a track, a turn of 10 ms (1 ms a sector), seeks of 2 ms and more.
 const SMALL: &str = r#"model = "mechanical"
