@@ -4,7 +4,7 @@
 //! `benches/speed/results/DATE.json`, the section of docs/validation/speed.md and its picture. It takes some minutes.
 //! `make instructions` runs each job at its smallest size under callgrind and compares with
 //! `benches/speed/instructions.toml`; it fails where a job takes over 3 % more. `make instructions WHY='…'` stores the
-//! counts with their reason. benches/speed/METHODOLOGY.md says what the figures can show and what they cannot.
+//! counts with their reason. benches/speed/README.md says what the figures can show and what they cannot.
 //!
 //! Every run is also a test: a job that does not process what it should is an error.
 
