@@ -245,8 +245,11 @@ fn noted(mut meta: TraceMeta, notes: &[(String, String)], anonymiser: Option<&An
 
 /// Says why there is no request to write.
 fn warn_of_nothing(input: &Path, window: TimeWindow) {
-    let why = if window == TimeWindow::default() { "the trace holds no request" } else { Window::IS_EMPTY };
-    eprintln!("iocast: warning: {}: {why}", input.display());
+    let input = input.display();
+    match window == TimeWindow::default() {
+        true => eprintln!("iocast: warning: {input} holds no request"),
+        false => eprintln!("iocast: warning: {input}: {}", Window::IS_EMPTY),
+    }
 }
 
 /// Says what was lost on the way from the trace.
