@@ -13,7 +13,7 @@ use super::measure::{Measured, Results};
 const PICTURE: &str = "speed-growth.png";
 const SIZE: Size = Size { width: 1000, height: 620 };
 /// Lines of a chart that can be told apart.
-const LINES_MAX: usize = 8;
+const LINES_MAX: usize = 6;
 const BEGIN: &str = "<!-- jobs: `make speed` writes this -->\n";
 const END: &str = "<!-- end of jobs -->\n";
 
