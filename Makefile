@@ -262,10 +262,10 @@ speed: tools
 	$(call SPEED,release) --date $$(date +%F)
 
 # Instructions of the same jobs at a small size, held against benches/speed/instructions.toml. WHY stores new ones.
+# Built as `make test-long` does, so that CI need not build twice.
 WHY ?=
 instructions: tools
-	cargo build --profile long --quiet --package iocast
-	cargo build --profile long --quiet --package iocast-bench --example speed
+	cargo build --profile long --quiet --workspace --bin iocast --example speed
 	$(call SPEED,long) --instructions $(if $(WHY),--why '$(WHY)')
 
 bench:
