@@ -50,3 +50,15 @@ fn a_fault_in_a_trace_is_told_once_as_by_a_single_replay() {
     assert!(alone.0 == 1 && alone.1.contains("mail.csv at line 5002: arrival_ns `none` is not a number"), "{alone:?}");
     assert_eq!(alone, said(SCHEDULERS));
 }
+
+#[test]
+fn a_replay_that_fails_ends_the_others_and_its_error_is_told() {
+    let mail = sample("mail.parquet");
+    let small = "fixed:capacity=1000000000";
+    let alone = failure(&["compare", &mail, "--drive", small, "--schedulers", "fifo"]);
+    assert!(alone.0 == 1 && alone.1.contains("beyond the drive's"), "{alone:?}");
+    for drives in [[small, "cheetah-15k4"], ["cheetah-15k4", small]] {
+        let both = ["compare", &mail, "--drive", drives[0], "--drive", drives[1], "--schedulers", "fifo,sstf,look"];
+        assert_eq!(failure(&both), alone);
+    }
+}

@@ -63,6 +63,9 @@ pub enum Problem {
     /// The trace lacks what was asked for.
     #[error("{0}")]
     Missing(String),
+    /// Another one that reads the same trace at the same time has failed ([`crate::shared`]).
+    #[error("another replay has failed")]
+    Stopped,
 }
 
 /// Why a trace cannot be read.

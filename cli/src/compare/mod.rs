@@ -12,15 +12,14 @@ pub mod picture;
 mod rules;
 mod source;
 pub mod tables;
+mod together;
 mod watch;
 mod workloads;
 
 use std::io::BufWriter;
-use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-use std::thread;
 
 use anyhow::{Context, Result, ensure};
 use drive_models::BuiltDrive;
@@ -39,7 +38,7 @@ use schedulers::plugin::{keep, leave_kept};
 use traces::results::requests::WrittenPart;
 use traces::results::stack::VmSeriesWriter;
 use traces::results::{Comparison, Fairness, Part, Provenance, Run, SCHEMA_VERSION, Status};
-use traces::shared::{SharedReader, Turns};
+use traces::shared::SharedReader;
 use traces::spec::{Settings, Spec};
 use traces::trace::ReadOptions;
 use traces::whole_file::WholeFile;
@@ -49,6 +48,7 @@ use load::Load;
 use observers::{Log, Observers};
 use per_request::PerRequest;
 use tables::More;
+use together::replay_together;
 use watch::{Watch, Watched};
 
 use crate::arguments::Compare;
@@ -220,36 +220,6 @@ fn replay_all(
     }
     replayed.sort_by_key(|(index, _)| *index);
     Ok(replayed.into_iter().map(|(_, replayed)| replayed).collect())
-}
-
-/// The most replays that share their traces: each has a thread, and the state of its drive is in memory.
-const TOGETHER_MAX: usize = 8;
-
-/// Runs replays with a thread each, of which as many run at a time as rayon has threads. Each trace is decoded once.
-fn replay_together<'a>(
-    setup: &Setup<'_>,
-    candidates: &[(usize, &'a Candidate)],
-    replay: &(impl Fn(&(usize, &'a Candidate), Option<Vec<SharedReader>>) -> Result<(usize, Replayed)> + Sync),
-) -> Result<Vec<(usize, Replayed)>> {
-    let mut replayed = Vec::new();
-    for group in candidates.chunks(TOGETHER_MAX) {
-        let turns = Arc::new(Turns::new(rayon::current_num_threads()));
-        let readers = setup.load.share(&setup.options, group.len(), &turns)?;
-        let of_group: Result<Vec<(usize, Replayed)>> = thread::scope(|scope| {
-            let begin = |(of, readers): (&'_ (usize, &'a Candidate), Vec<SharedReader>)| {
-                let turns = &turns;
-                let of = *of;
-                scope.spawn(move || {
-                    let _turn = turns.begin();
-                    replay(&of, Some(readers))
-                })
-            };
-            let threads: Vec<_> = group.iter().zip(readers).map(begin).collect();
-            threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
-        });
-        replayed.extend(of_group?);
-    }
-    Ok(replayed)
 }
 
 /// The replays, as they are watched.
