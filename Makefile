@@ -255,17 +255,17 @@ fuzz:
 # Jobs of benches/speed: their CPU seconds, wall times and memory at three sizes, beside their peers, in some minutes.
 # Writes benches/speed/results and the jobs in docs/validation/speed.md. ONLY is a part of the jobs' names.
 ONLY ?=
-SPEED = target/$(1)/examples/speed target/$(1)/iocast $(if $(ONLY),--only $(ONLY))
+SPEED = target/$(1)/examples/jobs target/$(1)/iocast $(if $(ONLY),--only $(ONLY))
 speed: tools
 	cargo build --release --quiet --package iocast
-	cargo build --release --quiet --package iocast-bench --example speed
+	cargo build --release --quiet --package iocast-bench --example jobs
 	$(call SPEED,release) --date $$(date +%F)
 
 # Instructions of the same jobs at a small size, held against benches/speed/instructions.toml. WHY stores new ones.
 # Built as `make test-long` does, so that CI need not build twice.
 WHY ?=
 instructions: tools
-	cargo build --profile long --quiet --workspace --bin iocast --example speed
+	cargo build --profile long --quiet --workspace --bin iocast --example jobs
 	$(call SPEED,long) --instructions $(if $(WHY),--why '$(WHY)')
 
 bench:
