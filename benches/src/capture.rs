@@ -1,5 +1,5 @@
-//! Seeded blktrace captures of any size in two per-CPU files, with five events per request (Q G I D C). Each completion
-//! is on the other CPU than its request. Up to 64 requests of 16 processes are in flight.
+//! Seeded blktrace captures of any size in two per-CPU files or one stream, with five events per request (Q G I D C).
+//! Each completion is on the other CPU than its request. Up to 64 requests of 16 processes are in flight.
 
 use std::collections::VecDeque;
 use std::fs::File;
@@ -20,8 +20,9 @@ const GAP_NS: u64 = 300;
 /// A virtio disk, 254:16.
 const DEVICE: u32 = 254 << 20 | 16;
 
-struct Files {
-    files: [BufWriter<File>; 2],
+struct Events<'a, W> {
+    /// One for both CPUs, or one for each.
+    outputs: &'a mut [W],
     sequences: [u32; 2],
     time: u64,
     record: Vec<u8>,
@@ -36,18 +37,18 @@ struct Bio {
     category: Category,
 }
 
-impl Files {
+impl<W: Write> Events<'_, W> {
     /// A notify record with a process's name.
     fn name(&mut self, pid: u32) -> io::Result<()> {
         let action = u32::from(notify::PROCESS) | Category::NOTIFY.in_action();
         let event = Event { time: self.time, action, pid, device: DEVICE, ..Event::default() };
         self.record.clear();
         encode(&event, format!("fio-{pid}\0").as_bytes(), ByteOrder::Little, &mut self.record);
-        self.files[0].write_all(&self.record)
+        self.outputs[0].write_all(&self.record)
     }
 
     fn event(&mut self, cpu: usize, code: u8, bio: Bio) -> io::Result<()> {
-        self.sequences[cpu] += 1;
+        self.sequences[cpu] = self.sequences[cpu].wrapping_add(1);
         self.time += GAP_NS;
         let event = Event {
             sequence: self.sequences[cpu],
@@ -63,7 +64,7 @@ impl Files {
         };
         self.record.clear();
         encode(&event, &[], ByteOrder::Little, &mut self.record);
-        self.files[cpu].write_all(&self.record)
+        self.outputs[cpu % self.outputs.len()].write_all(&self.record)
     }
 }
 
@@ -83,9 +84,18 @@ fn stage(code: u8) -> Category {
 /// The file system's.
 pub fn write(stem: &Path, requests: u64, seed: u64) -> io::Result<[PathBuf; 2]> {
     let path = |cpu: usize| PathBuf::from(format!("{}.blktrace.{cpu}", stem.display()));
-    let create = |cpu| Ok::<_, io::Error>(BufWriter::with_capacity(1 << 20, File::create(path(cpu))?));
-    let files = [create(0)?, create(1)?];
-    let mut out = Files { files, sequences: [0; 2], time: 1_000_000, record: Vec::with_capacity(64) };
+    write_to(&mut [File::create(path(0))?, File::create(path(1))?], requests, seed)?;
+    Ok([path(0), path(1)])
+}
+
+/// Writes the same capture to two outputs, one per CPU, or all of it to one, as `blktrace -o -` does.
+///
+/// # Errors
+/// Those of the outputs.
+pub fn write_to(outputs: &mut [impl Write], requests: u64, seed: u64) -> io::Result<()> {
+    let mut outputs: Vec<_> = outputs.iter_mut().map(|output| BufWriter::with_capacity(1 << 20, output)).collect();
+    let record = Vec::with_capacity(64);
+    let mut out = Events { outputs: &mut outputs, sequences: [0; 2], time: 1_000_000, record };
     let mut generator = Xoshiro256PlusPlus::seed_from_u64(seed);
     let mut in_flight: VecDeque<Bio> = VecDeque::with_capacity(IN_FLIGHT);
     for pid in PROCESSES {
@@ -113,8 +123,5 @@ pub fn write(stem: &Path, requests: u64, seed: u64) -> io::Result<[PathBuf; 2]> 
     for bio in in_flight {
         out.event(1 - bio.cpu, action::COMPLETE, bio)?;
     }
-    for file in &mut out.files {
-        file.flush()?;
-    }
-    Ok([path(0), path(1)])
+    outputs.iter_mut().try_for_each(Write::flush)
 }
