@@ -10,7 +10,7 @@
 //! ```
 //!
 //! A block holds a file below `schedulers/src/`, the test that must go red, old text that occurs once in the file, and
-//! new text. The test is a test file and a function, or `lib::` and a function for a test in the source. More lines
+//! new text. The test is a file of `tests/all/` and a function, or `lib::` and a function for a test in the source. More lines
 //! with `-` or `+` make texts of several lines. The workspace is copied to a scratch folder and never itself changed. A
 //! mutant whose test stays green meets the whole of `cargo test -p iocast-schedulers` before it counts as a survivor. A mutant
 //! that does not compile, or whose old text is gone, is an error.
@@ -103,21 +103,19 @@ fn succeeds(mut command: Command) -> Option<bool> {
     }
 }
 
-/// Cargo's arguments for the tests of a place.
-fn target(place: &str) -> Vec<&str> {
-    if place == "lib" { vec!["--lib"] } else { vec!["--test", place] }
+/// Cargo's argument for the tests of a place.
+fn target(place: &str) -> &'static str {
+    if place == "lib" { "--lib" } else { "--test=all" }
 }
 
 fn judge(scratch: &Path, mutant: &Mutant, by_all: bool) -> Result<Verdict, String> {
     let (place, name) = mutant.test.split_once("::").ok_or("the test is not of the form file::function")?;
     let target = target(place);
-    let build: Vec<&str> =
-        ["test", "-p", "iocast-schedulers", "--no-run"].into_iter().chain(target.iter().copied()).collect();
-    if succeeds(cargo(scratch, &build)) != Some(true) {
+    if succeeds(cargo(scratch, &["test", "-p", "iocast-schedulers", "--no-run", target])) != Some(true) {
         return Err("does not compile".to_owned());
     }
-    let run: Vec<&str> = ["test", "-p", "iocast-schedulers"].into_iter().chain(target).chain([name]).collect();
-    match succeeds(cargo(scratch, &run)) {
+    let test = if place == "lib" { name } else { &mutant.test };
+    match succeeds(cargo(scratch, &["test", "-p", "iocast-schedulers", target, test])) {
         None => return Ok(Verdict::Caught("hangs")),
         Some(false) => return Ok(Verdict::Caught("caught")),
         Some(true) if !by_all => return Ok(Verdict::Survived),
@@ -149,11 +147,11 @@ fn check_unchanged(scratch: &Path, mutants: &[Mutant], by_all: bool) {
     let mut arguments = vec!["test", "-p", "iocast-schedulers"];
     for mutant in mutants {
         let (place, name) = mutant.test.split_once("::").expect("file::function");
-        let file = if place == "lib" { format!("src/{}", mutant.file) } else { format!("tests/{place}.rs") };
+        let file = if place == "lib" { format!("src/{}", mutant.file) } else { format!("tests/all/{place}.rs") };
         let source = fs::read_to_string(scratch.join("tree/schedulers").join(file)).unwrap_or_default();
         assert!(source.contains(&format!("fn {name}(")), "there is no test {}", mutant.test);
-        if !by_all && !arguments.contains(target(place).last().expect("one argument or two")) {
-            arguments.extend(target(place));
+        if !by_all && !arguments.contains(&target(place)) {
+            arguments.push(target(place));
         }
     }
     // Its output is shown, and it may take as long as it takes: the first time, dependencies are built.

@@ -1,11 +1,10 @@
 //! Every rule of the anticipatory scheduler as Linux 2.6.30 has it. Ids count the requests of a
 //! script from zero.
 
-mod driver;
-
-use driver::{Driver, Ids, ms};
 use iocast_schedulers::{Capacity, Dispatch};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
+
+use crate::driver::{Driver, Ids, ms};
 
 fn anticipatory(tunables: &str) -> Driver {
     Driver::new(&if tunables.is_empty() { "anticipatory".to_owned() } else { format!("anticipatory:{tunables}") })

@@ -1,5 +1,4 @@
 //! A driver of cfq for several processes with priorities. A process is a stream; requests have 8 sectors.
-#![allow(dead_code, reason = "every test uses a part of it")]
 
 use iocast_schedulers::Dispatch;
 use traces::{Lba, Operation, Priority, Request, RequestId, Sectors, StreamId};

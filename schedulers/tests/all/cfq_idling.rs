@@ -1,13 +1,11 @@
 //! The rules of cfq, as Linux 2.6.30 has them, by which the device idles for the active process or serves a cooperator
 //! instead. Ids count the requests of a script from zero.
 
-mod cfq_processes;
-mod driver;
-
-use cfq_processes::{BE, ask, cfq, read, send, write};
-use driver::{Driver, ms};
 use iocast_schedulers::Dispatch;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors};
+
+use crate::cfq_processes::{BE, ask, cfq, read, send, write};
+use crate::driver::{Driver, ms};
 
 /// The only waiting request is sent, once the device has idled.
 fn wait_out(driver: &mut Driver) {

@@ -1,11 +1,9 @@
 //! Every rule of mq-deadline as Linux 6.18 has it. Ids count the requests of a script from zero.
-#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-mod driver;
-
-use driver::{Driver, ms};
 use iocast_schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors};
+
+use crate::driver::{Driver, ms};
 
 /// With ticks of a nanosecond, so that they change nothing.
 fn mq_deadline(tunables: &str) -> Driver {
@@ -118,7 +116,7 @@ fn an_expired_head_starts_the_batch_at_its_deadline() {
             driver.arrive(operation, &[500]);
             assert_eq!(driver.next(), 0);
             driver.arrive(operation, &[100, 600]);
-            driver.time(driver::ms(0) + Nanos::from_ns(expires.as_ns() - early_ns));
+            driver.time(ms(0) + Nanos::from_ns(expires.as_ns() - early_ns));
             assert_eq!(driver.next(), next, "{operation} {early_ns} ns before its deadline, {tunables}");
         }
     }

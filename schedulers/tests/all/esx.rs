@@ -1,10 +1,9 @@
 //! The fair share of ESX: its quantum, its limit for a VM, and its batches of reads and of writes.
 
-mod driver;
-
-use driver::Driver;
 use iocast_schedulers::Dispatch;
 use traces::Operation::{Read, Write};
+
+use crate::driver::Driver;
 
 #[test]
 fn vms_take_turns_but_for_sequential_requests_within_the_quantum() {

@@ -1,13 +1,10 @@
 //! Which rule has sent each request: cases made by hand, with exact counts. Every rule of the registry has a case that
 //! it sends one request in, so none is dead. That the counts of all rules add up is tested in `conformance.rs`.
 
-mod cfq_processes;
-mod driver;
-mod rule_cases;
-
-use driver::Driver;
 use iocast_schedulers::SCHEDULERS;
-use rule_cases::{Case, cases};
+
+use crate::driver::Driver;
+use crate::rule_cases::{Case, cases};
 
 #[test]
 fn each_rule_counts_the_requests_that_it_sends() {

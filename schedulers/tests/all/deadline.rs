@@ -1,10 +1,9 @@
 //! Every rule of deadline as Linux 2.6.30 has it. Ids count the requests of a script from zero.
 
-mod driver;
-
-use driver::{Driver, ms};
 use iocast_schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Nanos, Operation, RequestId};
+
+use crate::driver::{Driver, ms};
 
 fn deadline(tunables: &str) -> Driver {
     Driver::new(&if tunables.is_empty() { "deadline".to_owned() } else { format!("deadline:{tunables}") })

@@ -1,10 +1,9 @@
 //! Fifo and the policies that choose by the head's position: the next request, and when there is none.
 
-mod driver;
-
-use driver::{Driver, ms};
 use iocast_schedulers::{AccessCost, Capacity, Dispatch, DistanceCost};
 use traces::{Lba, Nanos, RequestId, Sectors, Timestamp};
+
+use crate::driver::{Driver, ms};
 
 #[test]
 fn each_serves_a_standing_queue_in_its_order() {

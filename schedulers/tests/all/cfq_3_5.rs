@@ -1,11 +1,10 @@
 //! The differences of cfq as of Linux 3.5 from that of 2.6.30: groups by weight, kinds of load, low
 //! latency, shared queues. A VM is a group, a stream a process of it; requests have 8 sectors.
 
-mod driver;
-
-use driver::{Driver, ms};
 use iocast_schedulers::Dispatch;
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, VmId};
+
+use crate::driver::{Driver, ms};
 
 fn cfq(tunables: &str) -> Driver {
     Driver::new(&if tunables.is_empty() { "cfq-3.5".to_owned() } else { format!("cfq-3.5:{tunables}") })

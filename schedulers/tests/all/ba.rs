@@ -1,12 +1,11 @@
 //! The three parts of the burstiness-aware scheduler. Requests of a megabyte (2048 sectors) but where a
 //! length is given; the scheduler below is a fifo, so that requests go in the order in which they are let through.
 
-mod driver;
-
-use driver::{Driver, ms};
 use iocast_schedulers::Dispatch;
 use traces::Operation::{Read, Write};
 use traces::{Lba, Request, RequestId, Sectors, StreamId, VmId};
+
+use crate::driver::{Driver, ms};
 
 const MEGABYTE: u64 = 2048;
 

@@ -1,11 +1,10 @@
 //! V(R), SATF and batches: the policies that drives have, and the continuum between two of them.
 
-mod driver;
-
-use driver::{Driver, ms};
 use iocast_schedulers::{AccessCost, Capacity, Dispatch, DistanceCost, build};
 use proptest::prelude::*;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+
+use crate::driver::{Driver, ms};
 
 #[test]
 fn v_of_r_turns_when_what_is_behind_is_nearer_by_r_capacities() {

@@ -1,11 +1,10 @@
 //! The rules of bfq as Linux 6.18 has them by which queues of processes are merged and split. Requests of two processes
 //! may be merged if the processes share a queue; the tests detect shared queues by this.
 
-mod driver;
-
-use driver::Driver;
 use iocast_schedulers::Scheduler;
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId};
+
+use crate::driver::Driver;
 
 fn be(level: u8) -> Priority {
     Priority::new(2, level).expect("a level of Linux")

@@ -1,15 +1,14 @@
 //! The table scheduler: its sequence is the best there is, it costs what it should, and it is
 //! computed no more often than the queue changes.
 
-mod driver;
-
 use std::cell::Cell;
 
-use driver::Driver;
 use iocast_schedulers::table::{Evaluation, Table, evaluate, greedy_sequence, optimal_sequence};
 use iocast_schedulers::{AccessCost, Capacity, Dispatch, DistanceCost, Scheduler};
 use proptest::prelude::*;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+
+use crate::driver::Driver;
 
 /// Costs of a leg, under some of which the table is exact.
 #[derive(Clone, Copy, Debug)]

@@ -1,13 +1,11 @@
 //! The rules of cfq as Linux 2.6.30 has them: slices, classes and levels, preemption, and the order within a queue.
 //! Idling and cooperation are tested in `cfq_idling.rs`. Ids count the requests of a script from zero.
 
-mod cfq_processes;
-mod driver;
-
-use cfq_processes::{BE, IDLE, RT, ask, cfq, read, write};
-use driver::{Driver, ms};
 use iocast_schedulers::{Capacity, Dispatch};
 use traces::{Flags, Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp};
+
+use crate::cfq_processes::{BE, IDLE, RT, ask, cfq, read, write};
+use crate::driver::{Driver, ms};
 
 /// Each stream has `count` requests, far from those of the others; each request takes 10 ms. Returns the streams and
 /// the lengths of their turns.

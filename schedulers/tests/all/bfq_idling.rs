@@ -1,13 +1,11 @@
 //! The rules of bfq as Linux 6.18 has them: how long the device idles for the queue in service, and which queue
 //! preempts it.
 
-mod bfq_processes;
-mod driver;
-
-use bfq_processes::{Processes, be, bfq};
-use driver::{Driver, Ids};
 use iocast_schedulers::Dispatch;
 use traces::{Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, Timestamp, VmId};
+
+use crate::bfq_processes::{Processes, be, bfq};
+use crate::driver::{Driver, Ids};
 
 #[test]
 fn queue_of_a_higher_class_or_weight_preempts_the_queue_in_service() {

@@ -1,11 +1,9 @@
 //! Every rule of kyber as Linux 6.18 has it, and of none. Ids count the requests of a script from zero.
-#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
-mod driver;
-
-use driver::{Driver, ms};
 use iocast_schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+
+use crate::driver::{self, Driver, ms};
 
 fn kyber() -> Driver {
     Driver::new("kyber")

@@ -1,13 +1,12 @@
 //! The policies of a hypervisor: VMs get their shares, reservations and limits, and no more. VMs
 //! are numbered from zero; ids count the requests of a script.
 
-mod driver;
-
-use driver::{Driver, Ids, ms};
 use iocast_schedulers::{Capacity, Dispatch};
 use proptest::prelude::*;
 use traces::Operation::{Read, Write};
 use traces::{Nanos, RequestId, Timestamp};
+
+use crate::driver::{Driver, Ids, ms};
 
 /// VMs that always have something waiting, over a device that serves one request at a time.
 struct Backlog {

@@ -1,7 +1,6 @@
 //! The promises of every scheduler in the registry under any calls: each request is given
 //! back once, none is stranded, no wait ends before it begins, capacity is respected, and the same
 //! calls have the same answers.
-#![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU32, Ordering};

@@ -1,10 +1,9 @@
 //! Orders of reads and writes: reads first, with writes above a limit, and both in turn.
 
-mod driver;
-
-use driver::Driver;
 use iocast_schedulers::{Capacity, Dispatch};
 use traces::RequestId;
+
+use crate::driver::Driver;
 
 #[test]
 fn reads_pass_writes_and_each_kind_keeps_its_order() {

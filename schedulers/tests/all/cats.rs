@@ -1,13 +1,12 @@
 //! CATS and GSW: the shadow cache, the order of the four steps, and every reading of the delay.
 //! Ids count the requests of a script from zero.
 
-mod driver;
-
-use driver::{Driver, ms};
 use iocast_schedulers::cats::{Cats, ENTRY};
 use iocast_schedulers::{Capacity, Dispatch, DistanceCost, Scheduler};
 use traces::spec::Settings;
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
+
+use crate::driver::{Driver, ms};
 
 fn cats(tunables: &str) -> Driver {
     Driver::new(&format!("cats:{tunables}"))

@@ -1,11 +1,10 @@
 //! The rules of bfq as Linux 6.18 has them that favour a queue for a while, or send requests of other queues meanwhile:
 //! weight raising, bursts and injection.
 
-mod driver;
-
-use driver::Driver;
 use iocast_schedulers::{Dispatch, Scheduler};
 use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId};
+
+use crate::driver::Driver;
 
 /// Best effort, by level. Level 4 is the default; only its queues are raised.
 fn be(level: u8) -> Priority {

@@ -1,6 +1,5 @@
 //! A scheduler driven by hand: requests of 8 sectors, a head that is at the end of what was sent
 //! last, and a clock in milliseconds.
-#![allow(dead_code, reason = "every test uses a part of it")]
 
 use iocast_schedulers::{Capacity, Dispatch, DistanceCost, RuleInfo, Scheduler, build};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, StreamId, Timestamp, VmId};

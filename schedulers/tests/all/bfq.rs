@@ -2,13 +2,11 @@
 //! `bfq_idling.rs`, weight raising and injection in `bfq_latency.rs`, merging of queues in `bfq_merging.rs`. Ids count
 //! the requests of a script from zero.
 
-mod bfq_processes;
-mod driver;
-
-use bfq_processes::{Processes, be, bfq};
-use driver::{Driver, Ids, ms};
 use iocast_schedulers::{Capacity, Dispatch, Scheduler};
 use traces::{Flags, Lba, Nanos, Operation, Priority, Request, RequestId, Sectors, StreamId, VmId};
+
+use crate::bfq_processes::{Processes, be, bfq};
+use crate::driver::{Driver, Ids, ms};
 
 fn runs(streams: &[u32]) -> Vec<(u32, usize)> {
     let mut runs: Vec<(u32, usize)> = Vec::new();
