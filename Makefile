@@ -253,7 +253,7 @@ fuzz:
 	IOCAST_FUZZ_CPU_SECONDS=$(SECONDS) IOCAST_FUZZ_SEED=$(SEED) IOCAST_FUZZ_TARGET=$(TARGET) $(TEST) --test fuzz -- --nocapture
 
 # Jobs of benches/speed: their CPU seconds, wall times and memory at three sizes, beside their peers, in some minutes.
-# Writes benches/speed/results and the jobs in docs/validation/speed.md. ONLY is a part of the jobs' names.
+# Writes benches/speed/results and docs/validation/speed.md. ONLY is a part of the jobs' names.
 ONLY ?=
 SPEED = target/$(1)/examples/jobs target/$(1)/iocast $(if $(ONLY),--only $(ONLY))
 speed: tools

@@ -22,6 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(120);
 /// Some 80 tasks in as many partitions as a sweep of that size has.
 const PLAN: &str = "traces = ['*.parquet']
 schedulers = ['fifo', 'cscan', 'cats', { name = 'deadline', fifo_batch = { from = 1, to = 17, step = 1 } }]
+stacks = ['host.toml']
 drives = ['cheetah-15k4']
 pacing = 'closed'
 map = 'remap'
@@ -168,6 +169,7 @@ fn spark_gives_the_bytes_of_the_local_sweep_though_a_worker_is_killed() {
     // A task that fails by its input is a row there, too.
     fs::write(cluster.path("none.parquet"), "PAR1 and no more").unwrap();
     fs::write(cluster.path("plan.toml"), PLAN).unwrap();
+    fs::write(cluster.path("host.toml"), "[[layer]]\nname = 'host'\nscheduler = 'fifo'\n").unwrap();
     iocast().args(["sweep", &cluster.path("plan.toml"), "--out", &cluster.path("local")]).assert().success();
     let local = cluster.results("local");
 
@@ -197,10 +199,11 @@ fn spark_gives_the_bytes_of_the_local_sweep_though_a_worker_is_killed() {
     assert!(local == cluster.results("faulty"), "the results differ after a worker was killed");
     let summary: serde_json::Value =
         serde_json::from_str(&fs::read_to_string(cluster.path("faulty.json")).unwrap()).unwrap();
-    assert_eq!((&summary["tasks"], &summary["failed"]), (&120.into(), &60.into()));
+    assert_eq!((&summary["tasks"], &summary["failed"]), (&126.into(), &63.into()));
 
-    // The plan's folder has the names of the traces, and a store their content.
+    // The plan's folder has the names of the traces, and a store their content, and the stack.
     fs::create_dir(cluster.path("store")).unwrap();
+    fs::copy(cluster.path("host.toml"), cluster.path("store/host.toml")).unwrap();
     for name in ["mail.parquet", "web.parquet", "none.parquet"] {
         fs::rename(cluster.path(name), cluster.path(&format!("store/{name}"))).unwrap();
         File::create(cluster.path(name)).unwrap();

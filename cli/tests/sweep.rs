@@ -545,6 +545,12 @@ fn spark_is_asked_for_only_where_it_can_run() {
     assert!(code == 2 && error.contains("--master"), "{error}");
     let (code, error) = plan.fails("out", &["--engine", "spark", "--master", "local[1]", "--shard", "1/2"]);
     assert!(code == 2 && error.contains("leave out --shard"), "{error}");
+    // Of a capture in several files, which only its reader knows, the nodes would copy one.
+    let named = Plan::new("traces = ['a.csv']\nschedulers = ['fifo']\ndrives = ['cheetah-15k4']\n");
+    fs::write(named.scratch.path("a.csv"), "").unwrap();
+    let stored = ["--engine", "spark", "--master", "local[1]", "--traces-at", "s3://fleet"];
+    let (code, error) = named.fails("out", &stored);
+    assert!(code == 2 && error.contains("iocast convert a.csv NAME.parquet"), "{error}");
     let run = |home: Option<&str>| {
         let mut command = iocast();
         command.args(plan.arguments("out", &["--engine", "spark", "--master", "local[1]"]));

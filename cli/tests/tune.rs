@@ -327,6 +327,13 @@ fn limits_are_noted_where_they_could_not_be_judged() {
     let page = fs::read_to_string(page).unwrap();
     assert!(page.contains("not judged") && page.contains("holds on held-out traces could not be judged"));
 
+    // Held-out traces without the goal still have the figure of the limit.
+    scratch.trace("writes.csv", (0..1_200).map(|at| (at * 1_000, "write", place(at), 8, 900)));
+    let (_, held_out_writes) = on("held-out-writes", &FOUR[..2], "writes.csv", judged);
+    let limit = &held_out_writes["limits"][0];
+    assert!(limit["on_held_out"].is_f64() && limit["holds"] == true, "{limit}");
+    assert!(held_out_writes["on_held_out"].is_null() && notes(&held_out_writes, "mean_write").is_empty());
+    assert_eq!(notes(&held_out_writes, "no window has requests enough for mean_read").len(), 1);
     // Only held-out traces have writes: the limit binds no choice, and is judged all the same.
     let (_, tuned_on_reads) = on("tuned-on-reads", &["reads.csv"], "a.csv", "read_expire=50ms/10s");
     let limit = &tuned_on_reads["limits"][0];

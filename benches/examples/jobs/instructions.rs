@@ -27,18 +27,20 @@ const HEADER: &str = "\
 /// A stored count, and why it changed last.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Stored {
-    instructions: u64,
-    why: String,
+pub struct Stored {
+    pub instructions: u64,
+    pub why: String,
+}
+
+/// The stored counts by job.
+pub fn stored(path: &Path) -> Result<BTreeMap<String, Stored>, Box<dyn Error>> {
+    let text = fs::read_to_string(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    Ok(toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?)
 }
 
 /// Counts, and compares or stores.
 pub fn run(jobs: &[Job], program: &Path, path: &Path, why: Option<&str>) -> Result<ExitCode, Box<dyn Error>> {
-    let mut stored: BTreeMap<String, Stored> = match fs::read_to_string(path) {
-        Ok(text) => toml::from_str(&text).map_err(|error| format!("{}: {error}", path.display()))?,
-        Err(_) if why.is_some() => BTreeMap::new(),
-        Err(error) => return Err(format!("{}: {error}", path.display()).into()),
-    };
+    let mut stored = stored(path)?;
     let counts = count_all(jobs, program)?;
     println!("{:20} {:>15} {:>15} {:>9}", "job", "stored", "now", "change");
     let mut slower = Vec::new();

@@ -1,7 +1,7 @@
 //! Measures the jobs of `benches/speed/*.toml`, and holds their instructions against those stored.
 //!
 //! `make speed` measures CPU seconds, wall time and memory of each job at three sizes, beside its peer, and writes
-//! `benches/speed/results/DATE.json`, the section of docs/validation/speed.md and its picture. It takes some minutes.
+//! `benches/speed/results/DATE.json`, docs/validation/speed.md and its pictures. It takes some minutes.
 //! `make instructions` runs each job at its smallest size under callgrind and compares with
 //! `benches/speed/instructions.toml`; it fails where a job takes over 3 % more. `make instructions WHY='…'` stores the
 //! counts with their reason. benches/speed/README.md says what the figures can show and what they cannot.
@@ -31,7 +31,7 @@ struct Options {
     only: Option<String>,
 }
 
-const USAGE: &str = "speed PROGRAM (--date YYYY-MM-DD | --instructions [--why TEXT]) [--only TEXT]";
+const USAGE: &str = "jobs PROGRAM (--date YYYY-MM-DD | --instructions [--why TEXT]) [--only TEXT]";
 
 fn main() -> Result<ExitCode, Box<dyn Error>> {
     let options = options(std::env::args().skip(1))?;
@@ -41,8 +41,13 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
     if jobs.is_empty() {
         return Err("no job's name contains the text of --only".into());
     }
+    let (counts, docs) = (folder.join("instructions.toml"), folder.join("../../docs/validation"));
     if options.instructions {
-        return instructions::run(&jobs, &options.program, &folder.join("instructions.toml"), options.why.as_deref());
+        let code = instructions::run(&jobs, &options.program, &counts, options.why.as_deref())?;
+        if options.why.is_some() {
+            page::write(&folder.join("results"), &instructions::stored(&counts)?, &docs)?;
+        }
+        return Ok(code);
     }
     let Some(date) = &options.date else { return Err(USAGE.into()) };
     let results = measure::run(&jobs, &options.program, date)?;
@@ -51,7 +56,8 @@ fn main() -> Result<ExitCode, Box<dyn Error>> {
         println!("With --only nothing is stored.");
         return Ok(ExitCode::SUCCESS);
     }
-    page::store(&results, &folder.join("results"), &folder.join("../../docs/validation"))?;
+    page::store(&results, &folder.join("results"))?;
+    page::write(&folder.join("results"), &instructions::stored(&counts)?, &docs)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -47,8 +47,9 @@ pub struct TaskEngine {
     /// Property of Spark, as spark-submit takes it (spark.executor.memory=2g); repeatable
     #[arg(long = "spark-conf", value_name = "KEY=VALUE", requires = "master")]
     pub spark_conf: Vec<String>,
-    /// Where the nodes find what the plan names below its folder: an object store or another path of theirs
-    /// (s3://bucket/fleet, gs://…, hdfs://…, file:///…). Each node copies a file once [default: the plan's folder]
+    /// Where the nodes find Parquet traces, profiles of drives and stacks by the names that they have below the plan's
+    /// folder, or of tune below the current one: an object store or another path of theirs (s3://bucket/fleet, gs://…,
+    /// hdfs://…, file:///…). Each node copies a file once [default: that folder]
     #[arg(long, value_name = "URI", requires = "master")]
     pub traces_at: Option<String>,
 }

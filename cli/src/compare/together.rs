@@ -12,7 +12,8 @@ use traces::shared::{SharedReader, Turns};
 use super::Setup;
 use super::candidates::Candidate;
 
-/// The most replays that share their traces: each has a thread, and the state of its drive is in memory.
+/// The most replays that share their traces, unless more of them run at a time: each has a thread, and the state of its
+/// drive is in memory.
 const TOGETHER_MAX: usize = 8;
 
 /// Runs a `replay` of each of the candidates with a thread each, of which as many run at a time as rayon has threads. If
@@ -26,18 +27,16 @@ pub fn replay_together<'a, T: Send>(
     replay: &(impl Fn(&(usize, &'a Candidate), Option<Vec<SharedReader>>) -> Result<T> + Sync),
 ) -> Result<Vec<T>> {
     let mut replayed = Vec::new();
+    let threads = rayon::current_num_threads();
     // Groups of about one size, so that the last one keeps the processors busy, too.
-    let groups = candidates.len().div_ceil(TOGETHER_MAX).max(1);
+    let groups = candidates.len().div_ceil(TOGETHER_MAX.max(threads)).max(1);
     for group in candidates.chunks(candidates.len().div_ceil(groups).max(1)) {
-        let turns = Arc::new(Turns::new(rayon::current_num_threads()));
+        let turns = Arc::new(Turns::new(threads));
         let readers = setup.load.share(&setup.options, group.len(), &turns)?;
         let results: Vec<Result<T>> = thread::scope(|scope| {
             let begin = |(of, readers)| {
                 let turns = &turns;
-                scope.spawn(move || {
-                    let _turn = turns.begin();
-                    replay(of, Some(readers)).inspect_err(|_| turns.stop())
-                })
+                scope.spawn(move || turns.run(|| replay(of, Some(readers))))
             };
             let threads: Vec<_> = group.iter().zip(readers).map(begin).collect();
             threads.into_iter().map(|thread| thread.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()

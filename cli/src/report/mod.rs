@@ -28,7 +28,7 @@ use crate::output::{counted, print, written};
 use crate::output_format::OutputFormat;
 use crate::replay::tables::lines;
 use crate::sweep::folder::is_sweep;
-use crate::tune::TUNING_FILE;
+use crate::tune::{FIRST_ROUND, TUNING_FILE};
 
 /// The size of figures in pixels.
 const FIGURE: Size = Size { width: 900, height: 560 };
@@ -71,14 +71,17 @@ pub fn page(comparison: &Comparison) -> Page {
 /// The stored result in the folder of a lab or of a tuning.
 fn result_in(folder: &Path) -> Result<PathBuf> {
     let known = [RESULTS_FILE, TUNING_FILE].map(|name| folder.join(name));
-    known.into_iter().find(|path| path.is_file()).ok_or_else(|| {
-        UsageError(format!(
-            "{}: it is not the folder of a sweep, a lab or a tuning; give the folder that `--out` named, or the file of a \
-             result",
-            folder.display()
-        ))
-        .into()
-    })
+    if let Some(path) = known.into_iter().find(|path| path.is_file()) {
+        return Ok(path);
+    }
+    let says = match folder.join(FIRST_ROUND).is_dir() {
+        true => "its tuning has not ended; repeat the command of `iocast tune`, which goes on",
+        false => {
+            "it is not the folder of a sweep, a lab or a tuning; give the folder that `--out` named, or the file of a \
+             result"
+        }
+    };
+    bail!(UsageError(format!("{}: {says}", folder.display())))
 }
 
 /// The report of the stored result at `path`, or of the lab or tuning in the folder at `path`.

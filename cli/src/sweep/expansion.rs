@@ -58,6 +58,11 @@ impl Expansion {
         (self.plan.schedulers.len() + self.plan.stacks.len()) as u64
     }
 
+    /// The paths of the traces below the plan's folder.
+    pub fn traces(&self) -> &[String] {
+        &self.plan.traces
+    }
+
     /// The number of tasks.
     pub fn len(&self) -> u64 {
         self.loads.len() as u64 * self.plan.drives.len() as u64 * self.schedulings()

@@ -88,7 +88,7 @@ pub fn run_tasks(
             }
             local::files(expansion, folder)
         }
-        SweepEngine::Spark => spark::run(engine, folder, expansion.len(), asked_by)?,
+        SweepEngine::Spark => spark::run(engine, folder, expansion, asked_by)?,
     };
     Ok(Ran::All(folder.join(files, expansion.len())?))
 }

@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context, Result, bail, ensure};
 
+use super::expansion::Expansion;
 use super::folder::{Folder, tasks_per_part};
 use super::task::RESULT_COLUMNS;
 use crate::arguments::TaskEngine;
@@ -27,11 +28,12 @@ const DEFAULTS: [&str; 3] = [
 /// Runs all tasks in the folder, unless Spark has done so already, and gives the files of results.
 ///
 /// # Errors
-/// A missing program, a job that fails.
-pub fn run(engine: &TaskEngine, folder: &Folder, tasks: u64, asked_by: Use) -> Result<Vec<PathBuf>> {
+/// Traces that a store cannot have, a missing program, a job that fails.
+pub fn run(engine: &TaskEngine, folder: &Folder, expansion: &Expansion, asked_by: Use) -> Result<Vec<PathBuf>> {
+    check_stored(engine, expansion)?;
     let results = std::path::absolute(folder.spark())?;
     if !results.join(SUCCESS).exists() {
-        submit(engine, &std::path::absolute(folder.tasks())?, &results, tasks, asked_by)?;
+        submit(engine, &std::path::absolute(folder.tasks())?, &results, expansion.len(), asked_by)?;
     }
     let name = || results.display().to_string();
     let mut files = Vec::new();
@@ -43,6 +45,18 @@ pub fn run(engine: &TaskEngine, folder: &Folder, tasks: u64, asked_by: Use) -> R
     }
     ensure!(!files.is_empty(), "{} has no file of results; remove it and repeat the command", results.display());
     Ok(files)
+}
+
+/// Refuses traces in a store that may be captures of several files, of which the nodes would copy one.
+fn check_stored(engine: &TaskEngine, expansion: &Expansion) -> Result<()> {
+    let is_parquet = |trace: &&String| Path::new(trace).extension().is_some_and(|ending| ending == "parquet");
+    match expansion.traces().iter().find(|trace| !is_parquet(trace)) {
+        Some(trace) if engine.traces_at.is_some() => bail!(UsageError(format!(
+            "{trace}: --traces-at takes Parquet traces, which are single files; `iocast convert {trace} NAME.parquet` \
+             makes one"
+        ))),
+        _ => Ok(()),
+    }
 }
 
 fn submit(engine: &TaskEngine, tasks: &Path, results: &Path, count: u64, asked_by: Use) -> Result<()> {

@@ -37,14 +37,16 @@ def fetch(names, cache):
 
 
 def from_store(batch):
-    """The tasks of a batch, with the node's copies of their traces and profiles of drives."""
+    """The tasks of a batch, with the node's copies of their traces, profiles of drives and stacks."""
     # Spark removes this folder with the application.
     root = os.path.abspath(SparkFiles.getRootDirectory())
     cache = os.path.join(root, hashlib.sha256(store.encode()).hexdigest()[:16])
     rows = batch.to_pydict()
     drives = (drive.split(":")[0] for drive in rows["drive"])
     profiles = [drive for drive in drives if "/" in drive or drive.endswith(".toml")]
-    fetch(sorted({name for name in rows["trace"] + rows["beside"] + profiles if name is not None}), cache)
+    stacks = [stack for stack in rows["stack"] if stack is not None and stack.endswith(".toml")]
+    traces = [trace for trace in rows["trace"] + rows["beside"] if trace is not None]
+    fetch(sorted({*traces, *profiles, *stacks}), cache)
     folder = batch.schema.get_field_index("folder")
     return batch.set_column(folder, batch.schema.field(folder), pyarrow.array([cache] * batch.num_rows))
 

@@ -35,6 +35,8 @@ use crate::sweep::sensitivity::{Observation, Sensitivity, SensitivityError, sens
 
 /// The file of the result in the folder of a tuning.
 pub const TUNING_FILE: &str = "tune.json";
+/// The folder of the first round, which is there before the result.
+pub const FIRST_ROUND: &str = "round-0";
 /// With fewer windows, a gain in all of them is too likely by chance (2^-4 of four) for a proof.
 const WINDOWS_THAT_PROVE: u64 = 5;
 /// With fewer windows, an interval is called rough.
@@ -124,7 +126,8 @@ fn conclude(
         Some(_) if missing > 0 => Verdict::NotProven,
         Some(_) => verdict(question, on_held_out.as_ref()),
     };
-    let limits = limits(question, &found.last.results, best, comparable);
+    // A limit is judged by its own figure, also where the goal has none.
+    let limits = limits(question, &found.last.results, best, proof);
     notes.extend(notes::unjudged(&limits, &found.rounds, &found.last.candidates[0].scheduler, proof.is_some()));
     let sensitivity = match observed(&found.first.candidates, &found.first.results, question) {
         Ok(sensitivity) => Some(sensitivity),

@@ -29,9 +29,11 @@ pub struct Turns {
     stopped: AtomicBool,
 }
 
-/// The right to run, until it is dropped.
-#[derive(Debug)]
-pub struct Turn<'a>(&'a Turns);
+/// The right to run. Whoever does not come to a good end stops the others.
+struct Turn<'a> {
+    turns: &'a Turns,
+    ends_well: bool,
+}
 
 impl Turns {
     /// Turns for `threads` threads, at least one.
@@ -39,15 +41,17 @@ impl Turns {
         Turns { free: Mutex::new(threads.max(1)), changed: Condvar::new(), stopped: AtomicBool::new(false) }
     }
 
-    /// Ends all that read: the next records that they want are an error ([`Problem::Stopped`]).
-    pub fn stop(&self) {
-        self.stopped.store(true, Ordering::Relaxed);
-    }
-
-    /// Waits until the thread may run.
-    pub fn begin(&self) -> Turn<'_> {
+    /// Does `work` once the thread may run. `work` drops the readers that it reads. If it fails or panics, the next
+    /// records that other readers want are an error ([`Problem::Stopped`]).
+    ///
+    /// # Errors
+    /// Those of `work`.
+    pub fn run<T, E>(&self, work: impl FnOnce() -> Result<T, E>) -> Result<T, E> {
         self.take();
-        Turn(self)
+        let mut turn = Turn { turns: self, ends_well: false };
+        let result = work();
+        turn.ends_well = result.is_ok();
+        result
     }
 
     fn take(&self) {
@@ -64,7 +68,12 @@ impl Turns {
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        self.0.give();
+        // Nobody needs to be woken. Who waits does so for a reader that does not wait. That one learns of it at its next
+        // chunk, and wakes the others when it is dropped.
+        if !self.ends_well {
+            self.turns.stopped.store(true, Ordering::Relaxed);
+        }
+        self.turns.give();
     }
 }
 
@@ -73,8 +82,9 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// What is known of the trace besides its records.
-#[derive(Clone, Debug, PartialEq)]
+/// What is known of the trace besides its records. A copy is made of it when devices are added, which readers must know
+/// at once, and at the end. Between them more processes and losses become known than it says.
+#[derive(Debug)]
 struct Facts {
     meta: TraceMeta,
     losses: Losses,
@@ -83,6 +93,10 @@ struct Facts {
 impl Facts {
     fn of(reader: &dyn TraceReader) -> Facts {
         Facts { meta: reader.meta().clone(), losses: reader.losses().clone() }
+    }
+
+    fn lacks_devices(&self, meta: &TraceMeta) -> bool {
+        self.meta.vms.len() != meta.vms.len() || self.meta.address_space != meta.address_space
     }
 }
 
@@ -171,7 +185,7 @@ impl State {
 
 impl Shared {
     /// Decodes the next chunk and adds it.
-    fn decode(&self, mut reader: Box<dyn TraceReader>, mut records: Vec<Record>) {
+    fn decode(&self, mut reader: Box<dyn TraceReader>, mut records: Vec<Record>, known: &Arc<Facts>) {
         let panics = Panics(self);
         records.clear();
         records.reserve_exact(RECORDS);
@@ -183,15 +197,13 @@ impl Shared {
                 Err(failure) => end = Some(Some(failure)),
             }
         }
-        let facts = Facts::of(&*reader);
+        let is_known = end.is_none() && !known.lacks_devices(reader.meta());
+        let facts = if is_known { Arc::clone(known) } else { Arc::new(Facts::of(&*reader)) };
         let position_bytes = reader.position_bytes();
         std::mem::forget(panics);
         let mut state = lock(&self.state);
-        if *state.facts != facts {
-            state.facts = Arc::new(facts);
-        }
-        let chunk = Chunk { records, facts: Arc::clone(&state.facts), position_bytes };
-        state.chunks.push_back(Arc::new(chunk));
+        state.facts = Arc::clone(&facts);
+        state.chunks.push_back(Arc::new(Chunk { records, facts, position_bytes }));
         match end {
             None => state.reader = Some(reader),
             Some(failure) => (state.ended, state.failure) = (true, failure),
@@ -227,7 +239,7 @@ impl SharedReader {
         let last = std::mem::replace(&mut self.chunk, Arc::new(none));
         self.at = 0;
         let mut state = lock(&self.shared.state);
-        if let Some(last) = Arc::into_inner(last) {
+        if let Some(last) = Arc::into_inner(last).filter(|last| last.records.capacity() > 0) {
             state.spare.push(last.records);
         }
         loop {
@@ -248,9 +260,9 @@ impl SharedReader {
             }
             let reader = if state.chunks.len() < CHUNKS_MAX { state.reader.take() } else { None };
             if let Some(reader) = reader {
-                let records = state.spare.pop().unwrap_or_default();
+                let (records, known) = (state.spare.pop().unwrap_or_default(), Arc::clone(&state.facts));
                 drop(state);
-                self.shared.decode(reader, records);
+                self.shared.decode(reader, records, &known);
             } else {
                 // A turn is taken without the lock, which the threads that have one need.
                 self.turns.give();

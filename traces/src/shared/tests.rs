@@ -7,8 +7,8 @@ use crate::request::{Operation, Request};
 use crate::trace::Layer;
 use crate::units::{Lba, Sectors, Timestamp};
 
-/// A trace of so many records that loses one at each thousandth, names a process at each thousandth, and perhaps
-/// fails at the end.
+/// A trace of so many records that loses one and names a process at each thousandth, adds a device at each ten
+/// thousandth, and perhaps fails at the end.
 struct Made {
     meta: TraceMeta,
     losses: Losses,
@@ -42,6 +42,9 @@ impl TraceReader for Made {
         if self.at.is_multiple_of(1000) {
             self.losses.skip("lost");
             self.meta.streams.insert(self.at as u32, self.at.to_string());
+        }
+        if self.at.is_multiple_of(10_000) {
+            self.meta.vms.push(self.at.to_string());
         }
         let arrival = Timestamp::from_ns(self.at);
         let at = Lba::new(self.at * 8);
@@ -77,10 +80,12 @@ fn as_many_threads_run_as_there_are_turns() {
     thread::scope(|scope| {
         for _ in 0..5 {
             scope.spawn(|| {
-                let _turn = turns.begin();
-                most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                thread::sleep(Duration::from_millis(20));
-                running.fetch_sub(1, Ordering::SeqCst);
+                turns.run(|| {
+                    most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                    thread::sleep(Duration::from_millis(20));
+                    running.fetch_sub(1, Ordering::SeqCst);
+                    Ok::<(), ()>(())
+                })
             });
         }
     });
@@ -100,8 +105,7 @@ fn each_reader_says_what_the_one_would_with_any_number_of_turns() {
                 for mut reader in readers {
                     let (turns, expected) = (&turns, &expected);
                     scope.spawn(move || {
-                        let _turn = turns.begin();
-                        let found = all(&mut reader);
+                        let found = turns.run(|| Ok::<_, ()>(all(&mut reader))).unwrap();
                         assert!(found == *expected, "{} records of {end}", found.0.len());
                     });
                 }
@@ -131,13 +135,8 @@ fn a_panic_of_the_reader_is_an_error_of_all() {
     }
     let turns = Arc::new(Turns::new(1));
     let readers = share(Box::new(Faulty(Made::new(10_000, false))), 3, &turns);
-    let read = |mut reader: SharedReader| {
-        let turns = Arc::clone(&turns);
-        thread::spawn(move || {
-            let _turn = turns.begin();
-            all(&mut reader).1.unwrap_or_default()
-        })
-    };
+    // Without turns, which would stop the others.
+    let read = |mut reader: SharedReader| thread::spawn(move || all(&mut reader).1.unwrap_or_default());
     let threads: Vec<_> = readers.into_iter().map(read).collect();
     let said: Vec<String> = threads.into_iter().filter_map(|thread| thread.join().ok()).collect();
     assert!(said.len() == 2 && said.iter().all(|said| said.contains("has panicked")), "{said:?}");
@@ -159,10 +158,7 @@ fn nobody_is_far_ahead_and_who_leaves_holds_nobody_back() {
     assert!(gone.join().is_err());
     thread::scope(|scope| {
         let turns = &turns;
-        let ahead = scope.spawn(move || {
-            let _turn = turns.begin();
-            all(&mut fast).0.len()
-        });
+        let ahead = scope.spawn(move || turns.run(|| Ok::<_, ()>(all(&mut fast).0.len())).unwrap());
         while decoded.load(Ordering::Relaxed) < CHUNKS_MAX * RECORDS {
             thread::yield_now();
         }
@@ -174,29 +170,54 @@ fn nobody_is_far_ahead_and_who_leaves_holds_nobody_back() {
 }
 
 #[test]
-fn who_stops_ends_all_others() {
-    let turns = Arc::new(Turns::new(2));
-    let mut readers = share(Box::new(Made::new(u64::MAX, false)), 3, &turns);
-    let failing = readers.pop().unwrap();
-    thread::scope(|scope| {
-        let read = |mut reader: SharedReader| {
-            let turns = &turns;
-            scope.spawn(move || {
-                let _turn = turns.begin();
-                loop {
-                    match reader.next() {
-                        Ok(record) => assert!(record.is_some()),
-                        Err(error) => break error,
-                    }
-                }
-            })
-        };
-        let threads: Vec<_> = readers.into_iter().map(read).collect();
-        turns.stop();
-        drop(failing);
-        for thread in threads {
-            let error = thread.join().unwrap();
-            assert!(matches!(error.problem, Problem::Stopped), "{error}");
+fn processes_and_losses_are_not_copied_over_and_over_and_new_devices_are_known_at_once() {
+    let (turns, devices) = (Arc::new(Turns::new(1)), |at: usize| at / 10_000);
+    let mut reader = share(Box::new(Made::new(100_000, false)), 1, &turns).pop().unwrap();
+    let mut copies = vec![Arc::clone(&reader.chunk.facts)];
+    for at in 1..=100_000 {
+        reader.next().unwrap().unwrap();
+        assert!(reader.meta().vms.len() >= devices(at));
+        if !Arc::ptr_eq(copies.last().unwrap(), &reader.chunk.facts) {
+            copies.push(Arc::clone(&reader.chunk.facts));
         }
-    });
+    }
+    assert!(reader.next().unwrap().is_none());
+    assert_eq!((copies.len(), reader.meta().streams.len()), (1 + devices(100_000), 100));
+}
+
+#[test]
+fn who_fails_or_panics_ends_all_others() {
+    for panics in [false, true] {
+        let turns = Arc::new(Turns::new(2));
+        let mut readers = share(Box::new(Made::new(u64::MAX, false)), 3, &turns);
+        let failing = readers.pop().unwrap();
+        thread::scope(|scope| {
+            let read = |mut reader: SharedReader| {
+                let turns = &turns;
+                scope.spawn(move || turns.run(|| (0..u64::MAX).try_for_each(|_| reader.next().map(drop))))
+            };
+            let threads: Vec<_> = readers.into_iter().map(read).collect();
+            let failing = scope.spawn(|| {
+                turns.run(|| {
+                    drop(failing);
+                    assert!(!panics, "a fault");
+                    Err::<(), ()>(())
+                })
+            });
+            assert_eq!(failing.join().is_err(), panics);
+            for thread in threads {
+                let error = thread.join().unwrap().unwrap_err();
+                assert!(matches!(error.problem, Problem::Stopped), "{error}");
+            }
+        });
+    }
+}
+
+#[test]
+fn who_asks_behind_the_end_takes_no_memory() {
+    let mut reader = share(Box::new(Made::new(3000, false)), 1, &Arc::new(Turns::new(1))).pop().unwrap();
+    for _ in 0..10_000 {
+        reader.next().unwrap();
+    }
+    assert!(lock(&reader.shared.state).spare.len() <= 2);
 }

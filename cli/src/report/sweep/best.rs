@@ -23,6 +23,8 @@ pub struct Best {
     pub defaults: Option<f64>,
     /// How much worse the worst candidate is.
     pub worst: f64,
+    /// Whether all candidates of the sweep have the figure here.
+    pub is_complete: bool,
 }
 
 /// How often a scheduler, or a stack, is best on a drive.
@@ -83,6 +85,7 @@ pub fn best(results: &Results, better: Better) -> Vec<Best> {
             second: ranked.get(1).map(|(second, of)| (*second, worse(*of, value, better))),
             defaults: defaults.get(scheduler_of(results.candidates.of(candidate))).and_then(|number| of(*number)),
             worst: ranked.last().map_or(0.0, |(_, of)| worse(*of, value, better)),
+            is_complete: ranked.len() == names.len(),
         });
     }
     all

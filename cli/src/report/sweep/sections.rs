@@ -109,7 +109,9 @@ impl<'a> Sections<'a> {
             format!("{first} has the best {name} in {best} of {}.", counted(all as u64, "case", "cases")),
             format!("Within {:.0} % of the best: {}.", EQUAL * 100.0, close.join(", ")),
         ];
-        let alike = self.best.iter().filter(|best| best.worst <= EQUAL).count();
+        // Where a candidate has failed or is overloaded, the choice matters.
+        let is_alike = |best: &&Best| best.second.is_some() && best.is_complete && best.worst <= EQUAL;
+        let alike = self.best.iter().filter(is_alike).count();
         if alike > 0 {
             answer.push(format!(
                 "In {} no candidate is more than {:.0} % worse than the best: the choice does not matter there.",
