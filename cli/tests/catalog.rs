@@ -280,6 +280,21 @@ fn only_days_with_requests_are_files() {
 }
 
 #[test]
+fn no_partition_has_an_empty_name() {
+    let scratch = tempfile::tempdir().unwrap();
+    let catalog = scratch.path().join("fleet").display().to_string();
+    let mail = sample("mail.parquet");
+    let convert = ["convert", &mail, "--catalog", &catalog];
+    for option in ["--host", "--device-name"] {
+        let (code, error) = failure(&[&convert[..], &[option, ""]].concat());
+        assert!(code == 2 && error.contains("a value is required"), "{error}");
+    }
+    let given = ["--provenance", "host=", "--provenance", "device=", "--host", "one", "--device-name", "sda"];
+    stdout(&[&convert[..], &given].concat());
+    assert!(scratch.path().join("fleet/host=one/device=sda").is_dir());
+}
+
+#[test]
 fn a_name_that_is_too_long_is_found_before_anything_is_written() {
     let folder = Folder::new();
     let catalog = folder.name("fleet");

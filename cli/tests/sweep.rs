@@ -5,6 +5,7 @@ mod parquet_table;
 mod program;
 mod scratch;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
@@ -298,6 +299,12 @@ fn bad_plans_are_refused_with_line_and_remedy() {
             "traces = ['mail.parquet']\nschedulers = ['fifo']\ndrives = ['cheetah-15k4']\n[pairs]\nalone = false",
             "no two traces to pair",
         ),
+        (
+            "traces = ['*.parquet']\nschedulers = ['fifo']\ndrives = ['cheetah-15k4']\nwindows = [{ limit = 1 }, { end = '1s' }, { limit = 1 }]",
+            "at line 4: the window is there twice",
+        ),
+        ("traces = ['']\nschedulers = ['fifo']\ndrives = ['cheetah-15k4']", "at line 1: a pattern of paths is empty"),
+        ("traces = ['*.parquet']\nschedulers = [5]\ndrives = ['cheetah-15k4']", "at line 2: a scheduler is a text"),
         ("traces = [", "at line 1"),
         ("traces = ['*.parquet']\nstacks = ['nothing']\ndrives = ['cheetah-15k4']", "at line 2"),
     ];
@@ -354,6 +361,74 @@ fn trace_that_changes_during_the_sweep_is_found() {
     fs::copy(sample("oltp.parquet"), plan.scratch.path("mail.parquet")).unwrap();
     let (code, error) = plan.fails("out", &["--shard", "2/2"]);
     assert!(code == 1 && error.contains("mail.parquet has changed during the sweep: tasks 0 and 1"), "{error}");
+}
+
+/// Writes the profile of a shipped drive as `my.toml` into the plan's folder.
+fn profile(plan: &Plan, drive: &str) {
+    let profiles = concat!(env!("CARGO_MANIFEST_DIR"), "/../drive-models/profiles");
+    fs::copy(format!("{profiles}/{drive}.toml"), plan.scratch.path("my.toml")).unwrap();
+}
+
+/// The errors of tasks that a worker has run.
+fn errors(worker: &std::process::Output) -> Vec<Option<String>> {
+    let batches = StreamReader::try_new(&worker.stdout[..], None).unwrap().map(Result::unwrap);
+    let of = |batch: RecordBatch| (0..batch.num_rows()).map(|row| text(&batch, "error", row)).collect::<Vec<_>>();
+    batches.flat_map(of).collect()
+}
+
+#[test]
+fn profiles_are_in_the_plans_folder_wherever_it_is_swept_from_and_must_not_change() {
+    let of = SMALL.replace("['cheetah-15k4']", "['raid:member=my.toml,members=3', 'my.toml']");
+    let plan = Plan::new(&of);
+    profile(&plan, "atlas-10k");
+    plan.sweep("out", 2, &[]);
+    // Elsewhere another profile has the same name.
+    let elsewhere = Plan::new(&of);
+    profile(&elsewhere, "barracuda");
+    let mut command = iocast();
+    command.args(plan.arguments("other", &[])).current_dir(elsewhere.scratch.path("."));
+    command.assert().success();
+    assert!(plan.results("out") == plan.results("other"));
+    let table = plan.table("out");
+    assert!((0..table.num_rows()).all(|row| text(&table, "error", row).is_none()));
+
+    plan.sweep("shards", 2, &["--shard", "1/2"]);
+    let tasks = tasks(&plan, "shards");
+    profile(&plan, "barracuda");
+    let (code, error) = plan.fails("shards", &["--shard", "2/2"]);
+    assert!(code == 1 && error.contains("profiles or stacks have changed since"), "{error}");
+    // A worker looks, too.
+    let errors = errors(&worker(&tasks));
+    let is_told =
+        |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains("has changed since the sweep"));
+    assert!(errors.len() == table.num_rows() && errors.iter().all(is_told), "{errors:?}");
+}
+
+#[test]
+fn the_error_of_a_missing_trace_does_not_depend_on_its_neighbours() {
+    let plan = Plan::new(SMALL);
+    plan.sweep("out", 1, &[]);
+    let tasks = tasks(&plan, "out");
+    fs::rename(plan.scratch.path("web.parquet"), plan.scratch.path("wep.parquet")).unwrap();
+    let errors: BTreeSet<String> = errors(&worker(&tasks)).into_iter().flatten().collect();
+    assert_eq!(Vec::from_iter(errors), ["web.parquet: No such file or directory (os error 2)"]);
+}
+
+#[test]
+fn processes_that_run_the_same_sweep_at_a_time_all_end_well() {
+    let plan = Plan::new(LONG);
+    plan.sweep("whole", 2, &[]);
+    let begin = |more: &[&str]| spawn(&plan.arguments("shared", more));
+    let mut processes: Vec<Child> = (0..3).map(|_| begin(&[])).collect();
+    processes.extend(["1/2", "2/2"].map(|shard| begin(&["--shard", shard])));
+    for mut process in processes {
+        assert!(process.wait().unwrap().success());
+    }
+    assert!(plan.results("shared") == plan.results("whole"));
+    let mut names: Vec<_> =
+        fs::read_dir(plan.scratch.path("shared")).unwrap().map(|of| of.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["parts", "results.parquet", "tasks.parquet"]);
 }
 
 #[test]
@@ -543,6 +618,8 @@ fn spark_is_asked_for_only_where_it_can_run() {
     let plan = Plan::new(SMALL);
     let (code, error) = plan.fails("out", &["--engine", "spark"]);
     assert!(code == 2 && error.contains("--master"), "{error}");
+    let (code, error) = plan.fails("out", &["--master", "yarn"]);
+    assert!(code == 2 && error.contains("add --engine spark") && !plan.scratch.path("out").exists(), "{error}");
     let (code, error) = plan.fails("out", &["--engine", "spark", "--master", "local[1]", "--shard", "1/2"]);
     assert!(code == 2 && error.contains("leave out --shard"), "{error}");
     // Of a capture in several files, which only its reader knows, the nodes would copy one.

@@ -158,6 +158,11 @@ pub enum WriteProblem {
     /// A file has appeared under the output's name, and is kept. The contents are under this name.
     #[error("this file appeared in the meantime and is not overwritten; the result is in {}", .0.display())]
     Appeared(PathBuf),
+    /// Another process has written other contents under the output's name. They are kept.
+    #[error(
+        "another process has written other contents there in the meantime; remove the file, and repeat the command"
+    )]
+    Differs,
     /// A record that the format has no way to say.
     #[error("record {record}: {format} cannot express {what}; --lossy leaves such records out and counts them")]
     Inexpressible {

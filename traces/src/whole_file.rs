@@ -6,7 +6,7 @@
 
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
-use std::io::{self, Seek, SeekFrom, Write};
+use std::io::{self, BufRead as _, BufReader, Seek, SeekFrom, Write};
 use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -149,6 +149,43 @@ impl WholeFile {
                 Err(fail(WriteProblem::Appeared(self.link_beside().map_err(io)?)))
             }
             linked => linked.map_err(io),
+        }
+    }
+
+    /// The same for a file that several processes may make at a time, each with the same contents: whichever is first
+    /// makes it.
+    ///
+    /// # Errors
+    /// The file system's; other contents that have appeared under this name.
+    pub fn finish_once(mut self) -> Result<(), WriteError> {
+        let path = self.path.clone();
+        let io = |error| WriteError::new(&path, WriteProblem::Io(error));
+        self.file.sync_all().map_err(io)?;
+        let linked = if self.replaces { self.replace() } else { self.link(&path) };
+        match linked {
+            Err(error) if error.kind() == io::ErrorKind::AlreadyExists => match self.has_bytes_of(&path).map_err(io)? {
+                true => Ok(()),
+                false => Err(WriteError::new(&path, WriteProblem::Differs)),
+            },
+            linked => linked.map_err(io),
+        }
+    }
+
+    /// Whether the file at `path` has the same bytes.
+    fn has_bytes_of(&mut self, path: &Path) -> io::Result<bool> {
+        self.file.seek(SeekFrom::Start(0))?;
+        let (mut own, mut other) = (BufReader::new(&self.file), BufReader::new(File::open(path)?));
+        loop {
+            let (one, two) = (own.fill_buf()?, other.fill_buf()?);
+            let bytes = one.len().min(two.len());
+            if bytes == 0 {
+                return Ok(one.len() == two.len());
+            }
+            if one[..bytes] != two[..bytes] {
+                return Ok(false);
+            }
+            own.consume(bytes);
+            other.consume(bytes);
         }
     }
 
@@ -309,6 +346,33 @@ mod tests {
                 fs::remove_file(&path).unwrap();
             }
             assert_eq!(names(folder.path()), ["trace.1", "trace.2"]);
+        }
+    }
+
+    #[test]
+    fn file_that_several_make_is_made_by_the_first_of_them() {
+        for begin in WAYS {
+            let folder = tempfile::tempdir().unwrap();
+            let path = folder.path().join("part");
+            let made = |bytes: &[u8]| {
+                let mut file = begin(&path).unwrap();
+                file.write_all(bytes).unwrap();
+                file
+            };
+            // More than a buffer of them.
+            let bytes = vec![7; 100_000];
+            let (first, second) = (made(&bytes), made(&bytes));
+            let mut unlike: Vec<WholeFile> = [&bytes[1..], b"", &[&bytes[1..], b"8"].concat()].map(made).into();
+            first.finish_once().unwrap();
+            second.finish_once().unwrap();
+            for other in unlike.drain(..) {
+                let said = other.finish_once().unwrap_err().to_string();
+                assert!(said.contains("another process has written other contents there"), "{said}");
+            }
+            assert!(fs::read(&path).unwrap() == bytes && names(folder.path()) == ["part"]);
+            // It replaces what stood there before, as any other.
+            made(b"new").finish_once().unwrap();
+            assert_eq!(fs::read(&path).unwrap(), b"new");
         }
     }
 

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
 
 use super::{Reading, Window};
 use crate::catalog::parse_date;
@@ -20,10 +21,10 @@ pub struct Convert {
     #[arg(long, value_name = "DIR", conflicts_with_all = ["to", "lossy", "replay_device", "align"])]
     pub catalog: Option<PathBuf>,
     /// Host of the catalogue for traces that name none
-    #[arg(long, value_name = "NAME", requires = "catalog")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), requires = "catalog")]
     pub host: Option<String>,
     /// Device of the catalogue for traces that name none
-    #[arg(long, value_name = "NAME", requires = "catalog")]
+    #[arg(long, value_name = "NAME", value_parser = NonEmptyStringValueParser::new(), requires = "catalog")]
     pub device_name: Option<String>,
     /// Date of the catalogue for traces without a time of day: YYYY-MM-DD, or unknown
     #[arg(long, value_name = "DATE", value_parser = parse_day, requires = "catalog", conflicts_with = "anonymise")]

@@ -64,13 +64,13 @@ fn host(arguments: &Convert, notes: &[(String, String)], meta: &TraceMeta) -> Op
         [vm] if meta.address_space == AddressSpace::Shared && vm != NO_NAME => Some(("vm", vm.clone())),
         _ => None,
     };
-    of_origin.or_else(given).or_else(of_vm)
+    named(of_origin).or_else(given).or_else(|| named(of_vm()))
 }
 
 /// The devices that a trace of several names, or the one device by the origin, or by the command line.
 fn devices(arguments: &Convert, notes: &[(String, String)], meta: &TraceMeta) -> Vec<Option<Named>> {
     if meta.address_space == AddressSpace::PerVm {
-        return meta.vms.iter().map(|name| Some(("vm", name.clone()))).collect();
+        return meta.vms.iter().map(|name| named(Some(("vm", name.clone())))).collect();
     }
     let captured = || {
         let names = meta.provenance.get("capture.devices")?;
@@ -81,7 +81,12 @@ fn devices(arguments: &Convert, notes: &[(String, String)], meta: &TraceMeta) ->
         Some(("device", name.clone()))
     };
     let given = || Some(("device", arguments.device_name.clone()?));
-    vec![note(notes, meta, "device").or_else(captured).or_else(given).or_else(numbered)]
+    vec![named(note(notes, meta, "device")).or_else(|| named(captured())).or_else(given).or_else(|| named(numbered()))]
+}
+
+/// A name that is not empty: a partition needs one.
+fn named(name: Option<Named>) -> Option<Named> {
+    name.filter(|(_, name)| !name.is_empty())
 }
 
 /// A file's name without its ending, and without that of a compression.

@@ -13,41 +13,79 @@ use traces::random::unit;
 use traces::trace::ReadOptions;
 
 use super::plan::{Checked, Pairs};
-use super::task::Task;
+use super::task::{Task, digest_of_files};
 use crate::error::UsageError;
 use crate::progress::Progress;
 
 /// A trace alone, or two of them, by their numbers.
 type Load = (u32, Option<u32>);
 
-/// The tasks of a plan. They stand by trace, so that neighbours read the same file.
+/// The tasks of a plan. They stand by trace, so that neighbours read the same file. Their memory does not depend on their
+/// number: a fleet has millions of pairs.
 pub struct Expansion {
     plan: Checked,
-    /// Each with the number of a window.
-    loads: Vec<(Load, u32)>,
+    /// Whether each trace is replayed alone.
+    alone: bool,
+    besides: Besides,
+    /// The windows of each trace; none if all traces have all of them.
+    windows: Option<Vec<Vec<u32>>>,
+    /// How many loads, each with each of its windows, the traces before each have; the last is the number of all.
+    before: Vec<u64>,
+    /// The checksum of the files that describe each drive, with a scheduler and then with each stack.
+    digests: Vec<Option<String>>,
     /// What was left out of the pairs, for people.
     pub pruned: Vec<String>,
+}
+
+/// The traces that share a drive with each, of higher numbers than its own.
+enum Besides {
+    /// All of these, in ascending order, with one another.
+    All(Vec<u32>),
+    /// These pairs, in ascending order.
+    Drawn(Vec<(u32, u32)>),
+}
+
+impl Besides {
+    /// Where those of a trace begin, and how many there are.
+    fn range(&self, trace: u32) -> (usize, usize) {
+        match self {
+            Besides::All(traces) => traces.binary_search(&trace).map_or((0, 0), |at| (at + 1, traces.len() - at - 1)),
+            Besides::Drawn(pairs) => {
+                let start = pairs.partition_point(|pair| pair.0 < trace);
+                (start, pairs.partition_point(|pair| pair.0 <= trace) - start)
+            }
+        }
+    }
+
+    fn at(&self, at: usize) -> u32 {
+        match self {
+            Besides::All(traces) => traces[at],
+            Besides::Drawn(pairs) => pairs[at].1,
+        }
+    }
 }
 
 impl Expansion {
     /// The tasks of `plan`. Reads the traces only if pairs are chosen by their load.
     ///
     /// # Errors
-    /// A plan without tasks.
+    /// A plan without tasks; a profile or stack that cannot be read.
     pub fn new(plan: Checked) -> Result<Expansion> {
         let traces = u32::try_from(plan.traces.len())?;
         let mut pruned = Vec::new();
-        let mut loads: Vec<Load> = Vec::new();
-        if plan.pairs.as_ref().is_none_or(|pairs| pairs.alone) {
-            loads.extend((0..traces).map(|trace| (trace, None)));
+        let alone = plan.pairs.as_ref().is_none_or(|pairs| pairs.alone);
+        let besides = match &plan.pairs {
+            Some(pairs) => drawn(busy(&plan, pairs, &mut pruned), pairs, &mut pruned),
+            None => Besides::All(Vec::new()),
+        };
+        let windows = windows_of_traces(&plan);
+        let digests = digests(&plan)?;
+        let mut expansion = Expansion { plan, alone, besides, windows, before: vec![0], digests, pruned };
+        let mut before = 0;
+        for trace in 0..traces {
+            before += expansion.windows_of_loads(trace);
+            expansion.before.push(before);
         }
-        if let Some(pairs) = &plan.pairs {
-            let busy = busy(&plan, pairs, &mut pruned);
-            loads.extend(drawn(&busy, pairs, &mut pruned));
-        }
-        loads.sort_unstable();
-        let loads = with_windows(&plan, &loads);
-        let expansion = Expansion { plan, loads, pruned };
         let nothing = "the plan has no task: there are no two traces to pair, or no window is theirs; set `alone = true`, or name \
                        more traces";
         ensure!(expansion.len() > 0, UsageError(nothing.to_owned()));
@@ -58,6 +96,34 @@ impl Expansion {
         (self.plan.schedulers.len() + self.plan.stacks.len()) as u64
     }
 
+    /// The loads of a trace: alone, then beside each of the others.
+    fn loads(&self, trace: u32) -> impl Iterator<Item = Load> + '_ {
+        let (start, count) = self.besides.range(trace);
+        let pairs = (start..start + count).map(move |at| (trace, Some(self.besides.at(at))));
+        self.alone.then_some((trace, None)).into_iter().chain(pairs)
+    }
+
+    /// The number of the loads of a trace, each with each of its windows.
+    fn windows_of_loads(&self, trace: u32) -> u64 {
+        match &self.windows {
+            None => (u64::from(self.alone) + self.besides.range(trace).1 as u64) * self.plan.windows.len() as u64,
+            Some(of_trace) => self.loads(trace).map(|load| windows_of(of_trace, load).len() as u64).sum(),
+        }
+    }
+
+    /// One of them, by its number.
+    fn load(&self, trace: u32, number: u64) -> (Load, u32) {
+        let Some(of_trace) = &self.windows else {
+            let windows = self.plan.windows.len() as u64;
+            let (load, window) = (number / windows, (number % windows) as u32);
+            let beside = load.checked_sub(u64::from(self.alone));
+            let beside = beside.map(|beside| self.besides.at(self.besides.range(trace).0 + beside as usize));
+            return ((trace, beside), window);
+        };
+        let with_windows = |load| windows_of(of_trace, load).into_iter().map(move |window| (load, window));
+        self.loads(trace).flat_map(with_windows).nth(number as usize).expect("a number below that of all")
+    }
+
     /// The paths of the traces below the plan's folder.
     pub fn traces(&self) -> &[String] {
         &self.plan.traces
@@ -65,7 +131,7 @@ impl Expansion {
 
     /// The number of tasks.
     pub fn len(&self) -> u64 {
-        self.loads.len() as u64 * self.plan.drives.len() as u64 * self.schedulings()
+        self.before.last().map_or(0, |loads| loads * self.plan.drives.len() as u64 * self.schedulings())
     }
 
     /// A task by its number.
@@ -82,10 +148,12 @@ impl Expansion {
         };
         let scheduling = next(self.schedulings());
         let drive = next(plan.drives.len() as u64);
-        let ((trace, beside), window) = self.loads[rest as usize];
+        let trace = self.before.partition_point(|before| *before <= rest) - 1;
+        let ((trace, beside), window) = self.load(trace as u32, rest - self.before[trace]);
         let window = &plan.windows[window as usize];
         let name = |trace: u32| plan.traces[trace as usize].clone();
         let scheduler = plan.schedulers.get(scheduling).cloned();
+        let stack = scheduling.checked_sub(plan.schedulers.len());
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
         let ns = |time: traces::Nanos| signed(time.as_ns());
         Task {
@@ -94,7 +162,8 @@ impl Expansion {
             trace: name(trace),
             beside: beside.map(name),
             drive: plan.drives[drive].clone(),
-            stack: scheduling.checked_sub(plan.schedulers.len()).map(|stack| plan.stacks[stack].clone()),
+            stack: stack.map(|stack| plan.stacks[stack].clone()),
+            files_sha256: self.digests[drive * (1 + plan.stacks.len()) + stack.map_or(0, |stack| 1 + stack)].clone(),
             // Each layer of a stack has its own.
             depth: scheduler.is_some().then_some(plan.depth).flatten().map(i64::from),
             scheduler,
@@ -113,8 +182,11 @@ impl Expansion {
     }
 }
 
-/// Each of `loads` with each of its windows. A pair has those of both of its traces.
-fn with_windows(plan: &Checked, loads: &[Load]) -> Vec<(Load, u32)> {
+/// The windows of each trace; none if all traces have all of them.
+fn windows_of_traces(plan: &Checked) -> Option<Vec<Vec<u32>>> {
+    if plan.windows.iter().all(|window| window.traces.is_none()) {
+        return None;
+    }
     let mut of_trace: Vec<Vec<u32>> = vec![Vec::new(); plan.traces.len()];
     for (number, window) in (0_u32..).zip(&plan.windows) {
         match &window.traces {
@@ -122,15 +194,25 @@ fn with_windows(plan: &Checked, loads: &[Load]) -> Vec<(Load, u32)> {
             None => of_trace.iter_mut().for_each(|of| of.push(number)),
         }
     }
-    let of_load = |load: &Load| {
-        let both = [Some(load.0), load.1].into_iter().flatten();
-        let mut windows: Vec<u32> = both.flat_map(|trace| of_trace[trace as usize].iter().copied()).collect();
-        windows.sort_unstable();
-        windows.dedup();
-        let load = *load;
-        windows.into_iter().map(move |window| (load, window))
-    };
-    loads.iter().flat_map(of_load).collect()
+    Some(of_trace)
+}
+
+/// The windows of a load: a pair has those of both of its traces.
+fn windows_of(of_trace: &[Vec<u32>], load: Load) -> Vec<u32> {
+    let both = [Some(load.0), load.1].into_iter().flatten();
+    let mut windows: Vec<u32> = both.flat_map(|trace| of_trace[trace as usize].iter().copied()).collect();
+    windows.sort_unstable();
+    windows.dedup();
+    windows
+}
+
+/// The checksum of the files that describe each drive, with a scheduler and then with each stack.
+fn digests(plan: &Checked) -> Result<Vec<Option<String>>> {
+    let folder = std::path::Path::new(&plan.folder);
+    let with = |drive| [None].into_iter().chain(plan.stacks.iter().map(Some)).map(move |stack| (drive, stack));
+    let of =
+        |(drive, stack): (&String, Option<&String>)| Ok(digest_of_files(folder, drive, stack.map(String::as_str))?);
+    plan.drives.iter().flat_map(with).map(of).collect()
 }
 
 /// The traces that are paired. One that cannot be read is not; its task alone says why.
@@ -166,55 +248,131 @@ fn busy(plan: &Checked, pairs: &Pairs, pruned: &mut Vec<String>) -> Vec<u32> {
 
 /// The pairs of these traces, or as many as are wanted of them: each in the order with the probability that leaves as
 /// many as are still wanted (Knuth, The Art of Computer Programming 2, 3.4.2, algorithm S).
-fn drawn(traces: &[u32], pairs: &Pairs, pruned: &mut Vec<String>) -> Vec<Load> {
+fn drawn(traces: Vec<u32>, pairs: &Pairs, pruned: &mut Vec<String>) -> Besides {
     let count = traces.len() as u64;
     let mut left = count * count.saturating_sub(1) / 2;
-    let mut wanted = pairs.most.unwrap_or(left).min(left);
-    if wanted < left {
-        pruned.push(format!("{wanted} of {left} pairs are drawn, with seed {}", pairs.seed));
-    }
+    let Some(mut wanted) = pairs.most.filter(|most| *most < left) else { return Besides::All(traces) };
+    pruned.push(format!("{wanted} of {left} pairs are drawn, with seed {}", pairs.seed));
     let mut generator = Xoshiro256PlusPlus::seed_from_u64(pairs.seed);
-    let mut loads = Vec::new();
+    let mut of = Vec::new();
     for (at, one) in traces.iter().enumerate() {
         for other in &traces[at + 1..] {
+            if wanted == 0 {
+                return Besides::Drawn(of);
+            }
             if wanted == left || unit(generator.next_u64()) * (left as f64) < wanted as f64 {
-                loads.push((*one, Some(*other)));
+                of.push((*one, *other));
                 wanted -= 1;
             }
             left -= 1;
-            if wanted == 0 {
-                return loads;
-            }
         }
     }
-    loads
+    Besides::Drawn(of)
 }
 
 #[cfg(test)]
 mod tests {
+    use traces::Nanos;
+
+    use super::super::plan::WindowOf;
     use super::*;
 
     fn pairs(most: Option<u64>, seed: u64) -> Pairs {
         Pairs { alone: true, busier_than_iops: 0.0, most, seed }
     }
 
+    fn drawn_of(traces: &[u32], most: u64, seed: u64) -> Vec<(u32, u32)> {
+        match drawn(traces.to_vec(), &pairs(Some(most), seed), &mut Vec::new()) {
+            Besides::Drawn(pairs) => pairs,
+            Besides::All(_) => panic!("all pairs"),
+        }
+    }
+
     #[test]
     fn as_many_pairs_as_wanted_are_drawn_and_each_as_often() {
         let traces: Vec<u32> = (0..8).collect();
-        let all = drawn(&traces, &pairs(None, 1), &mut Vec::new());
-        assert_eq!(all.len(), 28);
+        let all: Vec<(u32, u32)> = (0..8).flat_map(|one| (one + 1..8).map(move |other| (one, other))).collect();
         let mut often = std::collections::BTreeMap::new();
         for seed in 0..2_000 {
-            let some = drawn(&traces, &pairs(Some(7), seed), &mut Vec::new());
+            let some = drawn_of(&traces, 7, seed);
             assert_eq!(some.len(), 7);
             assert!(some.is_sorted() && some.iter().all(|pair| all.contains(pair)));
             some.into_iter().for_each(|pair| *often.entry(pair).or_insert(0_u32) += 1);
         }
         // 2000 times a quarter, with a standard deviation of 19.
         assert!(all.iter().all(|pair| (420..580).contains(&often[pair])), "{often:?}");
-        let twice = [(); 2].map(|()| drawn(&traces, &pairs(Some(7), 3), &mut Vec::new()));
-        assert_eq!(twice[0], twice[1]);
-        assert!(drawn(&traces, &pairs(Some(0), 3), &mut Vec::new()).is_empty());
-        assert!(drawn(&traces[..1], &pairs(None, 3), &mut Vec::new()).is_empty());
+        assert_eq!(drawn_of(&traces, 7, 3), drawn_of(&traces, 7, 3));
+        assert!(drawn_of(&traces, 0, 3).is_empty());
+        for most in [None, Some(28), Some(100)] {
+            assert!(
+                matches!(drawn(traces.clone(), &pairs(most, 1), &mut Vec::new()), Besides::All(of) if of == traces)
+            );
+        }
+    }
+
+    /// The loads in their order, each with each of its windows, as lists.
+    fn listed(plan: &Checked, pairs: &[(u32, u32)]) -> Vec<(Load, u32)> {
+        let mut loads: Vec<Load> = pairs.iter().map(|(one, other)| (*one, Some(*other))).collect();
+        if plan.pairs.as_ref().is_none_or(|pairs| pairs.alone) {
+            loads.extend((0..plan.traces.len() as u32).map(|trace| (trace, None)));
+        }
+        loads.sort_unstable();
+        let is_of = |window: &WindowOf, trace: u32| window.traces.as_ref().is_none_or(|of| of.contains(&trace));
+        let of_load = |load: Load| {
+            let windows = (0..).zip(&plan.windows);
+            let fit =
+                windows.filter(move |(_, of)| is_of(of, load.0) || load.1.is_some_and(|beside| is_of(of, beside)));
+            fit.map(move |(number, _)| (load, number)).collect::<Vec<_>>()
+        };
+        loads.into_iter().flat_map(of_load).collect()
+    }
+
+    #[test]
+    fn each_task_has_the_load_and_window_of_its_number() {
+        let of_all = |end: u64| WindowOf { end: Some(Nanos::from_ns(end)), ..WindowOf::default() };
+        let of = |end: u64, traces: &[u32]| WindowOf { traces: Some(traces.to_vec()), ..of_all(end) };
+        let windows =
+            [vec![of_all(1)], vec![of_all(1), of_all(2), of_all(3)], vec![of_all(1), of(2, &[1, 4]), of(3, &[0])]];
+        let names = |kind: &str, count: usize| (0..count).map(|number| format!("{kind}{number}")).collect::<Vec<_>>();
+        for windows in windows.into_iter().chain([vec![of(1, &[2])]]) {
+            for (of_pairs, alone) in [(None, true), (Some(None), true), (Some(None), false), (Some(Some(4)), true)] {
+                let pairs = of_pairs.map(|most| Pairs { alone, ..pairs(most, 5) });
+                let plan = Checked {
+                    folder: "/".to_owned(),
+                    traces: names("trace", 5),
+                    schedulers: names("scheduler", 2),
+                    stacks: names("stack", 1),
+                    drives: names("drive", 3),
+                    pacing: "closed".to_owned(),
+                    map: "exact".to_owned(),
+                    depth: Some(3),
+                    windows: windows.clone(),
+                    pairs: pairs.clone(),
+                    quantities: None,
+                };
+                let all: Vec<(u32, u32)> = (0..5).flat_map(|one| (one + 1..5).map(move |other| (one, other))).collect();
+                let expected = listed(
+                    &plan,
+                    &match pairs.and_then(|pairs| pairs.most) {
+                        Some(most) => drawn_of(&[0, 1, 2, 3, 4], most, 5),
+                        None if plan.pairs.is_some() => all,
+                        None => Vec::new(),
+                    },
+                );
+                let ends: Vec<Option<i64>> = windows.iter().map(|of| of.end.map(|end| end.as_ns() as i64)).collect();
+                let expansion = Expansion::new(plan).unwrap();
+                assert_eq!(expansion.len(), expected.len() as u64 * 9);
+                for (task, number) in expansion.tasks().zip(0..) {
+                    let ((trace, beside), window) = expected[number / 9];
+                    let beside = beside.map(|beside| format!("trace{beside}"));
+                    assert_eq!(
+                        (task.number, task.trace, task.beside),
+                        (number as i64, format!("trace{trace}"), beside)
+                    );
+                    assert_eq!((task.end_ns, task.drive), (ends[window as usize], format!("drive{}", number / 3 % 3)));
+                    assert_eq!(task.stack.is_some(), number % 3 == 2);
+                }
+            }
+        }
     }
 }

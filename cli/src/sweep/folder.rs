@@ -50,11 +50,7 @@ impl Folder {
         fs::create_dir_all(folder.parts()).with_context(|| folder.parts().display().to_string())?;
         let tasks = folder.tasks();
         if !tasks.exists() {
-            let written = write_file(&tasks, &TASK_COLUMNS, expansion.tasks().map(|task| Ok(task.row())));
-            // Another shard may have been faster. What it wrote is compared below.
-            if let Err(error) = written {
-                ensure!(tasks.exists(), error);
-            }
+            write_file(&tasks, &TASK_COLUMNS, expansion.tasks().map(|task| Ok(task.row())))?;
         }
         folder.check(&tasks, expansion)?;
         Ok(folder)
@@ -64,8 +60,8 @@ impl Folder {
     fn check(&self, tasks: &Path, expansion: &Expansion) -> Result<()> {
         let other = || {
             format!(
-                "{} holds the tasks of another plan, or the plan's traces have changed since; choose another --out, or \
-                 remove the folder",
+                "{} holds the tasks of another plan, or the plan's folder, traces, profiles or stacks have changed since; \
+                 choose another --out, or remove the folder",
                 self.path.display()
             )
         };
@@ -123,7 +119,7 @@ impl Folder {
         // The file has no name yet, so that results that lack a task leave none.
         let found = check.joined.tasks;
         ensure!(found == tasks, "results of {found} tasks are there, and the plan has {tasks}");
-        file.finish()?.finish()?;
+        file.finish()?.finish_once()?;
         Ok(check.joined)
     }
 }
@@ -208,7 +204,11 @@ impl Check {
     fn next(&mut self, row: Row) -> Result<Row> {
         let task = whole(&row, 0)?;
         let expected = self.joined.tasks.cast_signed();
-        ensure!(task == expected, "the results have task {task} where task {expected} should follow");
+        ensure!(
+            task == expected,
+            "the results have task {task} where task {expected} should follow; remove the sweep's folder and repeat the \
+             command"
+        );
         let Cell::Text(by) = &row[PROGRAM] else { bail!("the result of task {task} names no program") };
         let program = self.program.get_or_insert_with(|| by.clone());
         ensure!(
@@ -271,7 +271,10 @@ mod tests {
         let first = part(0, &[0, 1], "one");
         assert_eq!(fails(vec![first.clone()]), "results of 2 tasks are there, and the plan has 4");
         let gap = part(1, &[3], "one");
-        assert_eq!(fails(vec![gap, first.clone()]), "the results have task 3 where task 2 should follow");
+        assert_eq!(
+            fails(vec![gap, first.clone()]),
+            "the results have task 3 where task 2 should follow; remove the sweep's folder and repeat the command"
+        );
         let other = part(1, &[2, 3], "other");
         assert!(
             fails(vec![first.clone(), other]).starts_with("task 2 was run by other, and the tasks before it by one")

@@ -41,17 +41,33 @@ struct Summary {
     results: Option<String>,
 }
 
+/// Checks that the engine takes what was given.
+///
+/// # Errors
+/// Options of Spark without it.
+pub fn check_engine(engine: &TaskEngine) -> Result<()> {
+    let of_spark = engine.master.is_some() || engine.traces_at.is_some() || !engine.spark_conf.is_empty();
+    ensure!(
+        engine.engine == SweepEngine::Spark || !of_spark,
+        UsageError(
+            "--master, --spark-conf and --traces-at are of Spark; add --engine spark, or leave them out".to_owned()
+        )
+    );
+    Ok(())
+}
+
 pub fn run(arguments: &Sweep) -> Result<()> {
+    check_engine(&arguments.engine)?;
+    ensure!(
+        arguments.shard.is_none() || arguments.engine.engine == SweepEngine::Local,
+        UsageError("Spark spreads the tasks itself; leave out --shard, or --engine spark".to_owned())
+    );
     let expansion = Expansion::new(plan::read(&arguments.plan).map_err(UsageError::from_display)?)?;
     for pruned in &expansion.pruned {
         note!("iocast: {pruned}");
     }
     let folder = Folder::open(&arguments.out, &expansion)?;
     remove_unfinished_outputs()?;
-    ensure!(
-        arguments.shard.is_none() || arguments.engine.engine == SweepEngine::Local,
-        UsageError("Spark spreads the tasks itself; leave out --shard, or --engine spark".to_owned())
-    );
     let shard = arguments.shard.unwrap_or(Shard::ALL);
     match run_tasks(&expansion, &folder, &arguments.engine, shard, SWEEP_SPARK)? {
         Ran::All(joined) => say(arguments, &folder, joined),

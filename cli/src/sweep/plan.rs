@@ -1,5 +1,6 @@
 //! The plan of a sweep: a TOML file with traces, schedulers, drives, and what else is varied.
 
+use std::collections::BTreeSet;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
@@ -15,7 +16,7 @@ use traces::{DescriptionError, Nanos};
 
 use super::columns::FIGURES;
 use super::ranges::Varied;
-use super::task::is_profile_file;
+use super::task::with_folder;
 use crate::arguments::MapArgument;
 use crate::catalog::{Entry, Filter, entries, parse_dates, parse_pattern};
 
@@ -52,7 +53,7 @@ pub struct Plan {
 }
 
 /// A part of each trace, or of some.
-#[derive(Clone, Debug, Default, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Window {
     #[serde(default, deserialize_with = "time")]
@@ -216,6 +217,9 @@ impl Plan {
     fn traces(&self, text: &Text<'_>, folder: &Path) -> Result<Vec<String>, DescriptionError> {
         let mut names = Vec::new();
         for pattern in &self.traces {
+            if pattern.get_ref().is_empty() {
+                return Err(text.at(pattern, "a pattern of paths is empty"));
+            }
             let found = matches(folder, pattern.get_ref()).map_err(|problem| text.at(pattern, problem))?;
             if found.is_empty() {
                 let problem = format!(
@@ -272,7 +276,7 @@ impl Plan {
     }
 
     fn schedulers(&self, text: &Text<'_>) -> Result<Vec<String>, DescriptionError> {
-        let mut specs: Vec<String> = Vec::new();
+        let (mut specs, mut known): (Vec<String>, BTreeSet<String>) = Default::default();
         for of in &self.schedulers {
             for spec in of.get_ref().specs().map_err(|problem| text.at(of, problem))? {
                 if library(&spec.name).is_some() {
@@ -281,7 +285,7 @@ impl Plan {
                     return Err(text.at(of, problem));
                 }
                 schedulers::build(&spec).map_err(|problem| text.at(of, problem))?;
-                if specs.contains(&spec.to_string()) {
+                if !known.insert(spec.to_string()) {
                     return Err(text.at(of, format!("the scheduler `{spec}` is there twice")));
                 }
                 specs.push(spec.to_string());
@@ -309,11 +313,8 @@ impl Plan {
         let mut drives = Vec::new();
         for of in &self.drives {
             let spec: Spec = of.get_ref().parse().map_err(|problem| text.at(of, problem))?;
-            let mut local = spec.clone();
-            if is_profile_file(&spec) {
-                local.name = folder.join(&spec.name).display().to_string();
-            }
-            let built = drive_models::build(&local).map_err(|problem| text.at(of, problem))?;
+            let built =
+                drive_models::build(&with_folder(spec.clone(), folder)).map_err(|problem| text.at(of, problem))?;
             let draws = built.settings.iter().any(|(name, _)| name == SEED);
             let is_given = spec.given.iter().any(|(name, _)| name == SEED);
             let seeds = if draws && !is_given { &self.seeds[..] } else { &[] };
@@ -351,7 +352,10 @@ impl Plan {
 
     fn windows(&self, text: &Text<'_>, traces: &[String]) -> Result<Vec<WindowOf>, DescriptionError> {
         let mut windows = Vec::new();
-        for of in &self.windows {
+        for (number, of) in self.windows.iter().enumerate() {
+            if self.windows[..number].iter().any(|other| other.get_ref() == of.get_ref()) {
+                return Err(text.at(of, "the window is there twice"));
+            }
             let Window { start, end, limit, traces: pattern } = of.get_ref().clone();
             if end.is_some_and(|end| end <= start) {
                 return Err(text.at(of, "`end` must be later than `start`"));

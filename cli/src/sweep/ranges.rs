@@ -8,11 +8,17 @@ use traces::spec::{Spec, Unit, did_you_mean};
 
 /// The most values of one range: more are a mistake.
 const VALUES_MAX: usize = 1_000;
+/// The most combinations of one scheduler's tunables.
+const COMBINATIONS_MAX: usize = 100_000;
 
 /// A scheduler of a plan: a name with tunables as on the command line, or a table with its `name` and tunables that take
 /// several values.
 #[derive(Clone, Debug, Deserialize)]
-#[serde(untagged)]
+#[serde(
+    untagged,
+    expecting = "a scheduler is a text, such as \"deadline\", or a table with its `name`, such as { name = \
+                               \"mq-deadline\", fifo_batch = [1, 16] }; numbers have at most 63 bits"
+)]
 pub enum Varied {
     One(String),
     Several(Table),
@@ -42,6 +48,12 @@ impl Varied {
                 return Err(format!("`{name}` has no tunable `{tunable}`{hint}"));
             };
             let values = all(values, known.unit).map_err(|problem| format!("{name}:{tunable}: {problem}"))?;
+            if specs.len() * values.len() > COMBINATIONS_MAX {
+                return Err(format!(
+                    "the values of `{name}` have more than {COMBINATIONS_MAX} combinations; take larger steps, or let \
+                     `iocast tune` search them"
+                ));
+            }
             let with = |spec: &Spec, value: &String| {
                 let mut spec = spec.clone();
                 spec.given.push((tunable.clone(), value.clone()));
@@ -167,11 +179,16 @@ mod tests {
             ("{from = 1, upto = 2}", "no `upto`"),
             ("{from = 'a', to = 2, step = 1}", "no whole number"),
             ("[]", "is empty"),
+            (
+                "{from = 1, to = 1000, step = 1}, read_expire = {from = '1ms', to = '101ms', step = '1ms'}",
+                "more than 100000 combinations",
+            ),
         ] {
             let error = specs(&format!("{{ name = 'deadline', fifo_batch = {range} }}")).unwrap_err();
             assert!(error.contains(says), "{range}: {error}");
         }
         assert!(specs("{ name = 'deadline', fifo_bach = 1 }").unwrap_err().contains("did you mean fifo_batch"));
         assert!(specs("{ fifo_batch = 1 }").unwrap_err().contains("needs its `name`"));
+        assert!(specs("5").unwrap_err().contains("a scheduler is a text"));
     }
 }

@@ -207,16 +207,16 @@ impl<W: Write + Send> RowFile<W> {
     }
 }
 
-/// Writes a whole file of rows. Nothing stands at its path before it is complete.
+/// Writes a whole file of rows. Nothing stands at its path before it is complete. Another process may write the same.
 ///
 /// # Errors
-/// An error of the operating system, with the path.
+/// An error of the operating system, with the path; other rows that another process has written there.
 pub fn write_file(path: &Path, columns: &Columns, rows: impl IntoIterator<Item = Result<Row>>) -> Result<()> {
     let mut file = RowFile::begin(columns, WholeFile::create(path)?).with_context(|| path.display().to_string())?;
     for row in rows {
         file.push(row?).with_context(|| path.display().to_string())?;
     }
-    Ok(file.finish().with_context(|| path.display().to_string())?.finish()?)
+    Ok(file.finish().with_context(|| path.display().to_string())?.finish_once()?)
 }
 
 /// Reads the rows of a Parquet file one after another, a few at a time.

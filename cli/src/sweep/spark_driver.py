@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -42,8 +43,8 @@ def from_store(batch):
     root = os.path.abspath(SparkFiles.getRootDirectory())
     cache = os.path.join(root, hashlib.sha256(store.encode()).hexdigest()[:16])
     rows = batch.to_pydict()
-    drives = (drive.split(":")[0] for drive in rows["drive"])
-    profiles = [drive for drive in drives if "/" in drive or drive.endswith(".toml")]
+    words = (word for drive in rows["drive"] for word in re.split("[:,=]", drive))
+    profiles = [word for word in words if "/" in word or word.endswith(".toml")]
     stacks = [stack for stack in rows["stack"] if stack is not None and stack.endswith(".toml")]
     traces = [trace for trace in rows["trace"] + rows["beside"] if trace is not None]
     fetch(sorted({*traces, *profiles, *stacks}), cache)

@@ -1,16 +1,19 @@
 //! A task of a sweep: one replay of `iocast compare`, of one VM or of two that share a drive. Its row says all of it, so
 //! that any process on any host makes the same result of it.
 
+use std::io::ErrorKind::NotFound;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 
-use anyhow::{Result, anyhow};
+use anyhow::{Result, anyhow, ensure};
 use clap::{Args as _, FromArgMatches as _};
 use replay::stack::StackSpec;
 use serde::Serialize;
+use traces::input::digest;
 use traces::results::{Part, Provenance};
 use traces::spec::Spec;
+use traces::{Problem, ReadError};
 
 use super::columns;
 use super::rows::{Cell, Columns, Kind, Row};
@@ -34,6 +37,8 @@ pub struct Task {
     /// The scheduler, unless there is a stack.
     pub scheduler: Option<String>,
     pub stack: Option<String>,
+    /// The checksum of the drive's profile and of the stack's file; none without such files.
+    pub files_sha256: Option<String>,
     pub depth: Option<i64>,
     pub pacing: String,
     pub map: String,
@@ -44,7 +49,7 @@ pub struct Task {
     pub quantities: Option<String>,
 }
 
-const COLUMNS: [(&str, Kind); 14] = [
+const COLUMNS: [(&str, Kind); 15] = [
     ("task", Kind::Whole),
     ("folder", Kind::Text),
     ("trace", Kind::Text),
@@ -52,6 +57,7 @@ const COLUMNS: [(&str, Kind); 14] = [
     ("drive", Kind::Text),
     ("scheduler", Kind::Text),
     ("stack", Kind::Text),
+    ("files_sha256", Kind::Text),
     ("depth", Kind::Whole),
     ("pacing", Kind::Text),
     ("map", Kind::Text),
@@ -113,6 +119,7 @@ impl Task {
             text(&self.drive),
             some(&self.scheduler),
             some(&self.stack),
+            some(&self.files_sha256),
             whole(self.depth),
             text(&self.pacing),
             text(&self.map),
@@ -148,6 +155,7 @@ impl Task {
             drive: need(next(), text)?,
             scheduler: text(next()),
             stack: text(next()),
+            files_sha256: text(next()),
             depth: whole(next()),
             pacing: need(next(), text)?,
             map: need(next(), text)?,
@@ -183,12 +191,10 @@ impl Task {
         words
     }
 
-    /// The drive; the path of a profile with the task's folder.
+    /// The drive; the paths of profiles with the task's folder.
     fn drive_in_folder(&self) -> String {
-        match self.drive.parse::<Spec>() {
-            Ok(spec) if is_profile_file(&spec) => Spec { name: self.path(&spec.name), ..spec }.to_string(),
-            _ => self.drive.clone(),
-        }
+        let drive = self.drive.parse::<Spec>();
+        drive.map_or_else(|_| self.drive.clone(), |spec| with_folder(spec, Path::new(&self.folder)).to_string())
     }
 
     /// Runs the task. Whatever is wrong with its input is in the column `error`, where no path of this host is.
@@ -208,7 +214,7 @@ impl Task {
             }
             Err(error) => {
                 let folder = Path::new(&self.folder).join("").display().to_string();
-                let text = format!("{error:#}").replace(&folder, "");
+                let text = without_neighbours(&error).replace(&folder, "");
                 row.extend([Cell::Text(text), Cell::Text(traces::program_version())]);
                 row.resize(RESULT_COLUMNS.0.len(), Cell::Empty);
             }
@@ -217,6 +223,12 @@ impl Task {
     }
 
     fn replay(&self) -> Result<([Cell; ORIGIN.len()], Vec<Cell>)> {
+        let found = digest_of_files(Path::new(&self.folder), &self.drive, self.stack.as_deref())?;
+        ensure!(
+            self.files_sha256.is_none() || found == self.files_sha256,
+            "the profile of the drive or the file of the stack has changed since the sweep began; remove the sweep's \
+             folder and repeat the command"
+        );
         let command = Compare::augment_args(clap::Command::new("compare"));
         let matches = command.try_get_matches_from(self.words()).map_err(|error| anyhow!(error.to_string()))?;
         let one = replay_one(&Compare::from_arg_matches(&matches)?)?;
@@ -233,7 +245,41 @@ impl Task {
     }
 }
 
+/// The text of an error. What is said of a missing file does not depend on the files beside it.
+fn without_neighbours(error: &anyhow::Error) -> String {
+    let text = format!("{error:#}");
+    let is_missing = |problem: &Problem| matches!(problem, Problem::Io(error) if error.kind() == NotFound);
+    let missing = error.chain().filter_map(|cause| cause.downcast_ref::<ReadError>());
+    let remedy = missing.filter(|cause| is_missing(&cause.problem)).find_map(|cause| cause.remedy.as_ref());
+    remedy.map_or_else(|| text.clone(), |remedy| text.replace(&format!("; {remedy}"), ""))
+}
+
 /// Whether a drive is the path of a profile.
-pub fn is_profile_file(drive: &Spec) -> bool {
-    drive.name.contains('/') || drive.name.ends_with(".toml")
+fn is_profile_file(drive: &str) -> bool {
+    drive.contains('/') || drive.ends_with(".toml")
+}
+
+/// The checksum of the profiles that a drive names, and of a stack's file; none if these are no files.
+///
+/// # Errors
+/// A file that cannot be read.
+pub fn digest_of_files(folder: &Path, drive: &str, stack: Option<&str>) -> Result<Option<String>, ReadError> {
+    let of_drive = drive.split([':', ',', '=']).filter(|word| is_profile_file(word));
+    let of_stack = stack.filter(|stack| StackSpec::is_file(stack));
+    let files: Vec<PathBuf> = of_drive.chain(of_stack).map(|file| folder.join(file)).collect();
+    if files.is_empty() { Ok(None) } else { digest(&files).map(Some) }
+}
+
+/// A drive whose profile, and those of the drives that it is made of, are in `folder`.
+pub fn with_folder(mut drive: Spec, folder: &Path) -> Spec {
+    let inside = |name: &str| folder.join(name).display().to_string();
+    if is_profile_file(&drive.name) {
+        drive.name = inside(&drive.name);
+    }
+    for (_, value) in &mut drive.given {
+        if is_profile_file(value) {
+            *value = inside(value);
+        }
+    }
+    drive
 }

@@ -31,6 +31,7 @@ use crate::arguments::Tune;
 use crate::document::print_result;
 use crate::error::{LimitsBroken, UsageError};
 use crate::interrupts::remove_unfinished_outputs;
+use crate::sweep::check_engine;
 use crate::sweep::sensitivity::{Observation, Sensitivity, SensitivityError, sensitivity};
 
 /// The file of the result in the folder of a tuning.
@@ -43,6 +44,7 @@ const WINDOWS_THAT_PROVE: u64 = 5;
 pub const WINDOWS_FOR_INTERVAL: u64 = 20;
 
 pub fn run(arguments: &Tune) -> Result<()> {
+    check_engine(&arguments.engine)?;
     let question = Question::new(arguments)?;
     let drive = arguments.drive.parse().map_err(UsageError::from_display)?;
     let built = drive_models::build(&drive).map_err(UsageError::from_display)?;

@@ -12,14 +12,17 @@ use super::sections::{DRIVES_MAX, left_out, table};
 use crate::output::counted;
 use crate::units::{ABSENT, ratio};
 
-/// The most VMs of a picture, and the most rows of a table.
-const VMS_MAX: usize = 16;
-const ROWS_MAX: usize = 40;
+/// The most VMs of a picture, and the most rows of a table: each beside each.
+const VMS_MAX: usize = 32;
+const ROWS_MAX: usize = VMS_MAX * (VMS_MAX - 1);
 /// A VM that runs so many times as long alone as its neighbour does is not held against itself alone: beside the other
 /// one, only the first part of its trace counts.
 const LONGER: f64 = 1.5;
-/// The size of a picture.
+/// The size of a picture, and of one with many VMs.
 const PICTURE: Size = Size { width: 760, height: 560 };
+const LARGE: Size = Size { width: 1240, height: 1000 };
+/// More VMs than these are many.
+const FEW: usize = 16;
 
 /// Against what a VM of a pair is held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -262,7 +265,7 @@ fn pictures(results: &Results, drive: u32, effects: &[&Effect], vms: &[u32]) -> 
         let title = format!("{what} beside another VM on {name}");
         let caption = "Dark is much disturbed; the table has the values.";
         let figure = HeatFigure { title: &title, caption, rows, panels: &[(name, &interference)] };
-        pictures.push(Picture::drawn(title.clone(), &figure, PICTURE)?);
+        pictures.push(Picture::drawn(title.clone(), &figure, if vms.len() > FEW { LARGE } else { PICTURE })?);
     }
     Ok(pictures)
 }
