@@ -287,6 +287,9 @@ fn a_real_sweep_has_a_report_once_it_is_complete() {
     assert!(said.contains("all 6 tasks have run, but their results are not joined"), "{said}");
     stdout(&["sweep", &path("plan.toml"), "--out", &sweep]);
     let said = stdout(&["report", &sweep, "-o", &page, "--figures", &path("figures")]);
+    // The table of results stands for its folder.
+    stdout(&["report", &format!("{sweep}/results.parquet"), "-o", &path("same.html")]);
+    assert!(fs::read(path("same.html")).unwrap() == fs::read(&page).unwrap());
     assert!(said.contains("3 figures in"), "{said}");
     let figures = fs::read_dir(path("figures")).unwrap().map(|file| file.unwrap().path());
     let (svg, png): (Vec<PathBuf>, Vec<PathBuf>) = figures.partition(|path| path.extension().unwrap() == "svg");

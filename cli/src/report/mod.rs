@@ -27,7 +27,7 @@ use crate::interrupts::remove_unfinished_outputs;
 use crate::output::{counted, print, written};
 use crate::output_format::OutputFormat;
 use crate::replay::tables::lines;
-use crate::sweep::folder::is_sweep;
+use crate::sweep::folder::of_sweep;
 use crate::tune::{FIRST_ROUND, TUNING_FILE};
 
 /// The size of figures in pixels.
@@ -48,9 +48,9 @@ pub fn run(arguments: &Report) -> Result<()> {
     };
     remove_unfinished_outputs()?;
     let outputs = Outputs::planned(arguments.output.as_deref(), arguments.figures.as_deref(), arguments.force)?;
-    let page = match is_sweep(result) {
-        true => sweep::page(result, arguments.figure.as_deref())?,
-        false => {
+    let page = match of_sweep(result) {
+        Some(folder) => sweep::page(folder, arguments.figure.as_deref())?,
+        None => {
             let without_effect = "--for has an effect on the folder of a sweep only";
             ensure!(arguments.figure.is_none(), UsageError(without_effect.to_owned()));
             of_stored(result)?

@@ -132,9 +132,11 @@ const RESULTS: &str = "results.parquet";
 pub const DAMAGED_RESULTS: &str = "the results are damaged, or of another version of the program; remove the file, and \
                                    `iocast sweep` with the plan and `--out` of the folder makes it anew";
 
-/// Whether a folder is of a sweep.
-pub fn is_sweep(path: &Path) -> bool {
-    [TASKS, RESULTS].iter().any(|name| path.join(name).is_file())
+/// The folder of the sweep that `path` is, or whose results it is; none if it is neither.
+pub fn of_sweep(path: &Path) -> Option<&Path> {
+    let of_results = path.parent().filter(|folder| path.ends_with(RESULTS) && folder.join(TASKS).is_file());
+    let is_sweep = [TASKS, RESULTS].iter().any(|name| path.join(name).is_file());
+    is_sweep.then_some(path).or(of_results)
 }
 
 /// The table of results in the folder of a sweep that is complete.
