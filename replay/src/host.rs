@@ -20,6 +20,12 @@ pub trait Host {
     /// The time of the next event inside the host, if nothing else arrives.
     fn next_event(&self) -> Option<Timestamp>;
 
+    /// A time before which steps change nothing in the host if nothing else arrives, so that the engine may leave them
+    /// out. `None` if the host does not know.
+    fn quiet_until(&self) -> Option<Timestamp> {
+        None
+    }
+
     /// Completes all requests that are due by `now`; appends the completed arrivals to `done`.
     fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<Arrival>);
 
@@ -67,6 +73,15 @@ impl<S: Scheduler, D: DriveModel> Host for Single<S, D> {
     fn next_event(&self) -> Option<Timestamp> {
         let drive = if self.stage.outstanding() > 0 { self.drive.next_event() } else { None };
         [drive, self.stage.wake()].into_iter().flatten().min()
+    }
+
+    fn quiet_until(&self) -> Option<Timestamp> {
+        if !self.stage.sends_nothing() {
+            return None;
+        }
+        // A drive that does not know when it will complete a request must be asked.
+        let never = (self.stage.outstanding() == 0).then_some(Timestamp::MAX);
+        self.next_event().or(never)
     }
 
     fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<Arrival>) {

@@ -75,6 +75,12 @@ impl<S: Scheduler> Stage<S> {
         self.ask_again();
     }
 
+    /// Whether a step sends nothing to the drive before an arrival, a completion or `wake`, whatever the drive accepts.
+    pub(crate) fn sends_nothing(&self) -> bool {
+        let is_full = || self.capacity_to_ask() == Capacity { reads: 0, writes: 0 };
+        self.bypass.is_empty() && self.held.is_none() && (self.answered || is_full())
+    }
+
     /// Something has changed that the scheduler knows of.
     fn ask_again(&mut self) {
         (self.answered, self.wake) = (false, None);
