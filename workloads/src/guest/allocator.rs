@@ -82,11 +82,10 @@ impl Allocator {
 
     pub(super) fn free(&mut self, run: Run) {
         self.set(run, false);
-        // A run of `least` blocks that has become free begins before the freed one by less than `least`.
-        for least in 1..=WINDOW {
-            let from = run.block.saturating_sub(least - 1);
-            for group in from / GROUP..=(run.end() - 1) / GROUP {
-                let first = &mut self.first[group as usize][least as usize - 1];
+        // A run that has become long enough begins before the freed one by less than its length.
+        let from = run.block.saturating_sub(WINDOW - 1);
+        for group in from / GROUP..=(run.end() - 1) / GROUP {
+            for first in &mut self.first[group as usize] {
                 *first = (*first).min(from.max(group * GROUP));
             }
         }

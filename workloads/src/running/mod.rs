@@ -233,7 +233,9 @@ impl Guests {
                 .program
                 .step(now, &mut running.files)
                 .map_err(|full| GuestError::DiskFull { guest: running.name.clone(), full })?;
-            if let Some(memory) = &mut running.memory {
+            if running.files.has_freed()
+                && let Some(memory) = &mut running.memory
+            {
                 running.files.drain_freed(|file, start, pages| memory.forget(PageRun { file, start, pages }));
             }
             if !self.begin(now, index, step) {

@@ -147,6 +147,9 @@ impl Guests {
     }
 
     pub(super) fn emit_reads(&mut self, now: Timestamp, index: u32) {
+        if self.reads.is_empty() {
+            return;
+        }
         let Process { guest, stream, .. } = self.processes[index as usize];
         for run in self.reads.drain(..) {
             let request = self.guests[usize::from(guest)].request(now, Operation::Read, run, (VmId(guest), stream));
