@@ -103,3 +103,37 @@ impl<S: Scheduler, D: DriveModel> Host for Single<S, D> {
         self.stage.dispatch(now, &mut self.drive, observer);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use traces::{Lba, Nanos, Operation, Sectors};
+
+    use super::*;
+    use crate::stage::Limits;
+
+    #[test]
+    fn host_is_quiet_when_the_scheduler_has_answered_and_no_request_is_ready_for_the_drive() {
+        let drive = drive_models::build(&"sata-ssd".parse().unwrap()).unwrap().drive;
+        let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+        let limits = Limits { depth: 1000, merge: false, ..Limits::default() };
+        let mut host = Single::new(Stage::new(scheduler, limits), drive);
+        let (now, mut done) = (Timestamp::ZERO, Vec::new());
+        let arrive = |host: &mut Single<_, _>, number: u64, done: &mut Vec<Arrival>| {
+            let request = Request::new(now, Operation::Read, Lba::new(number * 800), Sectors::new(8));
+            host.arrive(now, request, &mut (), done);
+        };
+        assert_eq!(host.quiet_until(), None, "the scheduler has not been asked");
+        host.dispatch(now, &mut ());
+        assert_eq!(host.quiet_until(), Some(Timestamp::MAX));
+        arrive(&mut host, 0, &mut done);
+        assert_eq!(host.quiet_until(), None);
+        host.dispatch(now, &mut ());
+        let completes = host.next_event();
+        assert!(completes > Some(now + Nanos::from_us(1)) && host.quiet_until() == completes);
+        for number in 1..200 {
+            arrive(&mut host, number, &mut done);
+        }
+        host.dispatch(now, &mut ());
+        assert_eq!(host.quiet_until(), None, "a request waits until the drive accepts it");
+    }
+}

@@ -76,9 +76,9 @@ impl<S: Scheduler> Stage<S> {
     }
 
     /// Whether a step sends nothing to the drive before an arrival, a completion or `wake`, whatever the drive accepts.
+    /// The scheduler has not answered while a request has left it or a flush waits.
     pub(crate) fn sends_nothing(&self) -> bool {
-        let is_full = || self.capacity_to_ask() == Capacity { reads: 0, writes: 0 };
-        self.bypass.is_empty() && self.held.is_none() && (self.answered || is_full())
+        self.answered || self.capacity_to_ask() == Capacity { reads: 0, writes: 0 }
     }
 
     /// Something has changed that the scheduler knows of.
