@@ -91,8 +91,10 @@ impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
     /// The errors of the source; a scheduler at fault; requests that are outstanding while no event will ever come,
     /// because the scheduler keeps them for ever, or the source waits for a completion of no request.
     pub fn run(mut self) -> Result<Ended<Src, Obs, Hst>, ReplayError> {
+        let acts_alone = self.source.acts_alone();
         loop {
-            let now = match self.pending()? {
+            let alone = if acts_alone { self.run_ahead()? } else { None };
+            let now = match alone.map_or_else(|| self.pending(), |time| Ok(Pending::At(time)))? {
                 Pending::At(time) => time,
                 Pending::Completion => return Err(self.nothing_will_happen()),
                 Pending::Nothing => match self.host.fault() {
@@ -117,6 +119,14 @@ impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
         };
         let next = [arrival, self.host.next_event()].into_iter().flatten().min();
         Ok(next.map_or(Pending::Completion, Pending::At))
+    }
+
+    /// Lets the source act alone while only that can change anything. Returns when something arrives of it.
+    fn run_ahead(&mut self) -> Result<Option<Timestamp>, ReplayError> {
+        match self.host.quiet_until() {
+            Some(until) if !self.is_full() => self.source.run_ahead(until),
+            _ => Ok(None),
+        }
     }
 
     /// Everything that happens at `now`: completions, then arrivals, then dispatches.

@@ -20,6 +20,12 @@ pub trait Host {
     /// The time of the next event inside the host, if nothing else arrives.
     fn next_event(&self) -> Option<Timestamp>;
 
+    /// A time before which steps change nothing in the host if nothing else arrives, so that the engine may leave them
+    /// out. `None` if the host does not know.
+    fn quiet_until(&self) -> Option<Timestamp> {
+        None
+    }
+
     /// Completes all requests that are due by `now`; appends the completed arrivals to `done`.
     fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<Arrival>);
 
@@ -69,6 +75,15 @@ impl<S: Scheduler, D: DriveModel> Host for Single<S, D> {
         [drive, self.stage.wake()].into_iter().flatten().min()
     }
 
+    fn quiet_until(&self) -> Option<Timestamp> {
+        if !self.stage.sends_nothing() {
+            return None;
+        }
+        // A drive that does not know when it will complete a request must be asked.
+        let never = (self.stage.outstanding() == 0).then_some(Timestamp::MAX);
+        self.next_event().or(never)
+    }
+
     fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<Arrival>) {
         self.drive.advance(now, &mut self.completions);
         for completion in self.completions.drain(..) {
@@ -86,5 +101,39 @@ impl<S: Scheduler, D: DriveModel> Host for Single<S, D> {
 
     fn dispatch<O: Observer>(&mut self, now: Timestamp, observer: &mut O) {
         self.stage.dispatch(now, &mut self.drive, observer);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::{Lba, Nanos, Operation, Sectors};
+
+    use super::*;
+    use crate::stage::Limits;
+
+    #[test]
+    fn host_is_quiet_when_the_scheduler_has_answered_and_no_request_is_ready_for_the_drive() {
+        let drive = drive_models::build(&"sata-ssd".parse().unwrap()).unwrap().drive;
+        let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;
+        let limits = Limits { depth: 1000, merge: false, ..Limits::default() };
+        let mut host = Single::new(Stage::new(scheduler, limits), drive);
+        let (now, mut done) = (Timestamp::ZERO, Vec::new());
+        let arrive = |host: &mut Single<_, _>, number: u64, done: &mut Vec<Arrival>| {
+            let request = Request::new(now, Operation::Read, Lba::new(number * 800), Sectors::new(8));
+            host.arrive(now, request, &mut (), done);
+        };
+        assert_eq!(host.quiet_until(), None, "the scheduler has not been asked");
+        host.dispatch(now, &mut ());
+        assert_eq!(host.quiet_until(), Some(Timestamp::MAX));
+        arrive(&mut host, 0, &mut done);
+        assert_eq!(host.quiet_until(), None);
+        host.dispatch(now, &mut ());
+        let completes = host.next_event();
+        assert!(completes > Some(now + Nanos::from_us(1)) && host.quiet_until() == completes);
+        for number in 1..200 {
+            arrive(&mut host, number, &mut done);
+        }
+        host.dispatch(now, &mut ());
+        assert_eq!(host.quiet_until(), None, "a request waits until the drive accepts it");
     }
 }

@@ -152,6 +152,22 @@ pub trait Source {
         Ok(())
     }
 
+    /// Whether it has events of its own of which no arrival may come, so that [`Source::run_ahead`] is worth a call. It
+    /// never changes.
+    fn acts_alone(&self) -> bool {
+        false
+    }
+
+    /// Advances the source's own events before `until`, one time after another, up to the first time with an arrival or
+    /// the end of a VM. That time is the result; the arrivals of that time can then be taken. The engine calls this when
+    /// a step before `until` changes nothing else.
+    ///
+    /// # Errors
+    /// Those of [`Source::next`] and [`Source::advance`].
+    fn run_ahead(&mut self, _until: Timestamp) -> Result<Option<Timestamp>, ReplayError> {
+        Ok(None)
+    }
+
     /// Takes the request whose arrival [`Next::At`] announced and is due now. Its id is `id` until it completes.
     ///
     /// # Errors
@@ -173,6 +189,12 @@ impl<S: Source + ?Sized> Source for Box<S> {
     }
     fn advance(&mut self, now: Timestamp) -> Result<(), ReplayError> {
         (**self).advance(now)
+    }
+    fn acts_alone(&self) -> bool {
+        (**self).acts_alone()
+    }
+    fn run_ahead(&mut self, until: Timestamp) -> Result<Option<Timestamp>, ReplayError> {
+        (**self).run_ahead(until)
     }
     fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
         (**self).take(now, id)

@@ -75,6 +75,12 @@ impl<S: Scheduler> Stage<S> {
         self.ask_again();
     }
 
+    /// Whether a step sends nothing to the drive before an arrival, a completion or `wake`, whatever the drive accepts.
+    /// The scheduler has not answered while a request has left it or a flush waits.
+    pub(crate) fn sends_nothing(&self) -> bool {
+        self.answered || self.capacity_to_ask() == Capacity { reads: 0, writes: 0 }
+    }
+
     /// Something has changed that the scheduler knows of.
     fn ask_again(&mut self) {
         (self.answered, self.wake) = (false, None);

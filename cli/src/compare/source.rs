@@ -19,6 +19,12 @@ impl Source for Running<'_> {
     fn advance(&mut self, now: Timestamp) -> Result<(), ReplayError> {
         self.guests.advance(now)
     }
+    fn acts_alone(&self) -> bool {
+        self.guests.acts_alone()
+    }
+    fn run_ahead(&mut self, until: Timestamp) -> Result<Option<Timestamp>, ReplayError> {
+        self.guests.run_ahead(until)
+    }
     fn take(&mut self, now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {
         self.guests.take(now, id)
     }

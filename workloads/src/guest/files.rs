@@ -161,6 +161,11 @@ impl Files {
         self.removed.push(id);
     }
 
+    /// Whether runs have been freed since the last call of [`Files::drain_freed`].
+    pub(crate) fn has_freed(&self) -> bool {
+        !self.freed.is_empty()
+    }
+
     /// Calls `each` with the file, the first block and the number of blocks of every run freed since the last call.
     pub(crate) fn drain_freed(&mut self, mut each: impl FnMut(FileId, u32, u32)) {
         for (file, run) in self.freed.drain(..) {

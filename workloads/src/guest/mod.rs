@@ -6,6 +6,7 @@ pub mod journal;
 pub mod memory;
 pub mod metadata;
 pub mod page_cache;
+mod page_index;
 pub mod program;
 pub mod read_ahead;
 

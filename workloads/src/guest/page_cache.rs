@@ -7,6 +7,8 @@
 
 use bitflags::bitflags;
 
+use super::page_index::PageIndex;
+
 /// A page of the guest's disk: its sector divided by eight.
 pub type PageNumber = u32;
 
@@ -62,17 +64,13 @@ struct List {
 
 const EMPTY: List = List { head: NONE, tail: NONE, length: 0 };
 
-/// The number of entries of a leaf of the index.
-const LEAF: usize = 1024;
-
 /// A page cache.
 #[derive(Debug)]
 pub struct PageCache {
     pages: Vec<Page>,
     free: Vec<u32>,
     capacity: usize,
-    /// The slot of each page number, in leaves that exist where a page has been cached.
-    index: Vec<Option<Box<[u32; LEAF]>>>,
+    index: PageIndex,
     active: List,
     inactive: List,
 }
@@ -88,7 +86,7 @@ impl PageCache {
             pages: Vec::new(),
             free: Vec::new(),
             capacity: capacity as usize,
-            index: Vec::new(),
+            index: PageIndex::new(),
             active: EMPTY,
             inactive: EMPTY,
         }
@@ -96,9 +94,7 @@ impl PageCache {
 
     /// The slot of a page, if it is in the cache.
     pub fn find(&self, number: PageNumber) -> Option<Slot> {
-        let leaf = self.index.get(number as usize / LEAF)?.as_ref()?;
-        let slot = leaf[number as usize % LEAF];
-        (slot != NONE).then_some(Slot(slot))
+        self.index.find(number).map(Slot)
     }
 
     /// Adds a page that is not in the cache; if the cache is full, another is evicted. `None` if no page can be
@@ -115,12 +111,7 @@ impl PageCache {
             self.reclaim()?
         };
         self.pages[slot as usize] = page;
-        let leaf = number as usize / LEAF;
-        if leaf >= self.index.len() {
-            self.index.resize(leaf + 1, None);
-        }
-        let leaf = self.index[leaf].get_or_insert_with(|| Box::new([NONE; LEAF]));
-        leaf[number as usize % LEAF] = slot;
+        self.index.insert(number, slot);
         self.push(slot);
         Some(Slot(slot))
     }
@@ -153,7 +144,7 @@ impl PageCache {
     /// Drops a page, whatever its flags: its file was removed.
     pub fn remove(&mut self, Slot(slot): Slot) {
         self.unlink(slot);
-        self.forget(slot);
+        self.index.remove(self.pages[slot as usize].number);
         self.free.push(slot);
     }
 
@@ -179,7 +170,7 @@ impl PageCache {
                 self.push(slot);
                 continue;
             }
-            self.forget(slot);
+            self.index.remove(self.pages[slot as usize].number);
             return Some(slot);
         }
         None
@@ -193,12 +184,6 @@ impl PageCache {
             self.pages[slot as usize].flags.remove(PageFlags::ACTIVE | PageFlags::REFERENCED);
             self.push(slot);
         }
-    }
-
-    fn forget(&mut self, slot: u32) {
-        let number = self.pages[slot as usize].number as usize;
-        let leaf = self.index[number / LEAF].as_mut().expect("a cached page is in the index");
-        leaf[number % LEAF] = NONE;
     }
 
     fn list(&mut self, slot: u32) -> &mut List {

@@ -81,7 +81,8 @@ impl Transfer {
         reads: &mut Vec<PageRun>,
     ) -> Option<Progress> {
         let number = page_number(files, self.access.file, self.page);
-        let trigger = match memory.cache.find(number) {
+        let mut slot = memory.cache.find(number);
+        let trigger = match slot {
             None => Some(Trigger::Miss),
             Some(slot) => memory.cache.flags(slot).contains(PageFlags::MARKER).then(|| {
                 memory.cache.set(slot, PageFlags::MARKER, false);
@@ -90,8 +91,9 @@ impl Transfer {
         };
         if let Some(trigger) = trigger {
             self.read_ahead(memory, files, ahead, trigger, reads);
+            slot = memory.cache.find(number);
         }
-        let Some(slot) = memory.cache.find(number) else {
+        let Some(slot) = slot else {
             // The window could not be cached: only this page is read.
             return Some(match load(memory, self.access.file, number, reads) {
                 Some(slot) => Progress::AwaitsPage(slot),

@@ -251,7 +251,8 @@ impl Guest {
             let made = self.workload.processes(files, seeds.next_u64())?;
             Population::default().with(files.count(), processes.len() + made.len())?;
             let base = copy * events;
-            processes.extend(made.into_iter().map(|program| -> Box<dyn Program> { Box::new(Copy { program, base }) }));
+            let own = |program| if base == 0 { program } else { Box::new(Copy { program, base }) as Box<dyn Program> };
+            processes.extend(made.into_iter().map(own));
         }
         Ok(processes)
     }
@@ -267,7 +268,7 @@ impl Guest {
     }
 }
 
-/// A process of one of several copies of a workload; each copy has its own events.
+/// A process of a later one of several copies of a workload; each copy has its own events.
 struct Copy {
     program: Box<dyn Program>,
     base: u32,

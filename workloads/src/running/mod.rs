@@ -2,11 +2,11 @@
 //! until it sleeps or waits. Its requests arrive when it makes them, and it continues when they have completed. So a
 //! slow drive delays its own arrivals.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, VecDeque};
+use std::collections::VecDeque;
 
 use traces::{Lba, Request, RequestId, StreamId, Timestamp, VmId};
 
+use self::due::{Due, Wake};
 use self::process::{Process, Waits};
 use self::running_guest::RunningGuest;
 use crate::guest::journal::Journal;
@@ -14,6 +14,7 @@ use crate::guest::memory::{Memory, MemorySettings, PageRun};
 use crate::guest::{Event, FileId, Files, OutOfSpace, Program};
 use replay::{Next, ReplayError, Source};
 
+mod due;
 mod process;
 mod running_guest;
 mod steps;
@@ -59,14 +60,6 @@ const NO_PROCESS: u32 = u32::MAX;
 
 /// The stream of the writes that the kernel of a guest makes on its own; the streams of processes count from 1.
 const KERNEL: StreamId = StreamId(0);
-
-/// An event at a time of its own.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Wake {
-    Process(u32),
-    /// The periodic write-back sweep of a guest.
-    Sweep(u16),
-}
 
 /// The purpose of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -123,8 +116,7 @@ pub struct Guests {
     guests: Vec<RunningGuest>,
     processes: Vec<Process>,
     until: Until,
-    due: BinaryHeap<Reverse<(Timestamp, u64, Wake)>>,
-    sequence: u64,
+    due: Due,
     emitted: VecDeque<(Request, Purpose)>,
     purposes: Vec<Purpose>,
     groups: Vec<Group>,
@@ -149,8 +141,7 @@ impl Guests {
             guests: Vec::new(),
             processes: Vec::new(),
             until,
-            due: BinaryHeap::new(),
-            sequence: 0,
+            due: Due::default(),
             emitted: VecDeque::new(),
             purposes: Vec::new(),
             groups: Vec::new(),
@@ -189,13 +180,13 @@ impl Guests {
         let memory = guest.memory.map(Memory::new);
         if let Some(memory) = &memory {
             let interval = memory.settings().writeback_interval;
-            self.wake_at(Timestamp::ZERO + interval, Wake::Sweep(number));
+            self.due.add(Timestamp::ZERO + interval, Wake::Sweep(number));
         }
         let running = guest.programs.len();
         for (index, program) in guest.programs.into_iter().enumerate() {
             let process = self.processes.len() as u32;
             self.processes.push(Process::new(program, number, StreamId(index as u32 + 1)));
-            self.wake_at(Timestamp::ZERO, Wake::Process(process));
+            self.due.add(Timestamp::ZERO, Wake::Process(process));
         }
         self.guests.push(RunningGuest {
             name: guest.name,
@@ -211,11 +202,6 @@ impl Guests {
             processor_free: Timestamp::ZERO,
             running,
         });
-    }
-
-    fn wake_at(&mut self, time: Timestamp, wake: Wake) {
-        self.sequence += 1;
-        self.due.push(Reverse((time, self.sequence, wake)));
     }
 
     fn has_ended(&self) -> bool {
@@ -234,19 +220,22 @@ impl Guests {
 
     fn continue_process(&mut self, now: Timestamp, index: u32) -> Result<(), ReplayError> {
         loop {
-            if let Waits::Transfer(transfer) = self.processes[index as usize].waits {
+            let process = &mut self.processes[index as usize];
+            if let Waits::Transfer(transfer) = process.waits {
+                process.waits = Waits::Nothing;
                 if !self.transfer(now, index, transfer) {
                     return Ok(());
                 }
                 continue;
             }
-            let process = &mut self.processes[index as usize];
             let running = &mut self.guests[usize::from(process.guest)];
             let step = process
                 .program
                 .step(now, &mut running.files)
                 .map_err(|full| GuestError::DiskFull { guest: running.name.clone(), full })?;
-            if let Some(memory) = &mut running.memory {
+            if running.files.has_freed()
+                && let Some(memory) = &mut running.memory
+            {
                 running.files.drain_freed(|file, start, pages| memory.forget(PageRun { file, start, pages }));
             }
             if !self.begin(now, index, step) {
@@ -277,25 +266,39 @@ impl Source for Guests {
         } else if !self.emitted.is_empty() {
             Next::At(self.now)
         } else {
-            self.due.peek().map_or(Next::Blocked, |&Reverse((time, _, _))| Next::At(time.max(self.now)))
+            self.due.time().map_or(Next::Blocked, |time| Next::At(time.max(self.now)))
         })
     }
 
     fn advance(&mut self, now: Timestamp) -> Result<(), ReplayError> {
         self.now = now;
         self.run(now)?;
-        while let Some(&Reverse((time, _, wake))) = self.due.peek()
-            && time <= now
-            && !self.has_ended()
+        while !self.has_ended()
+            && let Some(wake) = self.due.take(now)
         {
-            self.due.pop();
             match wake {
-                Wake::Process(process) => self.runnable.push_back(process),
+                Wake::Process(process) => self.continue_process(now, process)?,
                 Wake::Sweep(guest) => self.sweep(now, guest),
             }
             self.run(now)?;
         }
         Ok(())
+    }
+
+    fn acts_alone(&self) -> bool {
+        true
+    }
+
+    fn run_ahead(&mut self, until: Timestamp) -> Result<Option<Timestamp>, ReplayError> {
+        while let Next::At(time) = self.next()?
+            && time < until
+        {
+            self.advance(time)?;
+            if !self.emitted.is_empty() || !self.ended.is_empty() {
+                return Ok(Some(time));
+            }
+        }
+        Ok(None)
     }
 
     fn take(&mut self, _now: Timestamp, id: RequestId) -> Result<Request, ReplayError> {

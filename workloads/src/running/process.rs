@@ -49,6 +49,7 @@ impl Process {
     /// The read-ahead state of a file. It starts anew if [`OPEN_FILES`] others were used since.
     pub(super) fn read_ahead_of(&mut self, file: FileId) -> &mut ReadAhead {
         match self.read_ahead.iter().position(|(known, _)| *known == file) {
+            Some(0) => {}
             Some(place) => self.read_ahead[..=place].rotate_right(1),
             None => {
                 self.read_ahead.truncate(OPEN_FILES - 1);

@@ -2,9 +2,10 @@
 
 use traces::{Flags, Nanos, Operation, Request, Sectors, Timestamp, VmId};
 
+use super::due::Wake;
 use super::process::{Process, Waits};
 use super::running_guest::pages_of;
-use super::{Group, Guests, NO_PROCESS, Occurrences, Purpose, Wake};
+use super::{Group, Guests, NO_PROCESS, Occurrences, Purpose};
 use crate::guest::page_cache::PageFlags;
 use crate::guest::transfer::{Progress, Transfer};
 use crate::guest::{Access, FileId, Step};
@@ -16,18 +17,18 @@ impl Guests {
         let running = &mut self.guests[usize::from(process.guest)];
         match step {
             Step::Sleep(span) => {
-                self.wake_at(now.saturating_add(span), Wake::Process(index));
+                self.due.add(now.saturating_add(span), Wake::Process(index));
                 false
             }
             Step::Compute(span) => {
                 let ends = running.processor_free.max(now).saturating_add(span);
                 running.processor_free = ends;
-                self.wake_at(ends, Wake::Process(index));
+                self.due.add(ends, Wake::Process(index));
                 false
             }
             Step::Access(access) | Step::Start(access) if running.memory.is_some() && is_cached(&access) => {
-                process.waits = Waits::Transfer(Transfer::new(access, &running.files));
-                true
+                let transfer = Transfer::new(access, &running.files);
+                self.transfer(now, index, transfer)
             }
             Step::Access(access) => !self.access(now, index, access, true),
             Step::Start(access) => {
@@ -119,14 +120,12 @@ impl Guests {
         let memory = running.memory.as_mut().expect("only guests with memory have transfers");
         let ahead = process.read_ahead_of(transfer.file());
         let progress = transfer.proceed(now, memory, &running.files, ahead, &mut self.reads);
-        process.waits = Waits::Transfer(transfer);
         match progress {
             Progress::Done(pages) => {
-                process.waits = Waits::Nothing;
                 let copied = Nanos::from_ns(memory.settings().page_copy.as_ns() * pages);
                 self.emit_reads(now, index);
                 if copied > Nanos::ZERO {
-                    self.wake_at(now.saturating_add(copied), Wake::Process(index));
+                    self.due.add_soon(now.saturating_add(copied), Wake::Process(index));
                     return false;
                 }
                 return true;
@@ -140,6 +139,7 @@ impl Guests {
             }
             Progress::AwaitsMemory | Progress::AwaitsWriting => running.starved.push(index),
         }
+        process.waits = Waits::Transfer(transfer);
         let guest = process.guest;
         self.emit_reads(now, index);
         self.write_back(now, guest);
@@ -147,6 +147,9 @@ impl Guests {
     }
 
     pub(super) fn emit_reads(&mut self, now: Timestamp, index: u32) {
+        if self.reads.is_empty() {
+            return;
+        }
         let Process { guest, stream, .. } = self.processes[index as usize];
         for run in self.reads.drain(..) {
             let request = self.guests[usize::from(guest)].request(now, Operation::Read, run, (VmId(guest), stream));

@@ -2,9 +2,10 @@
 
 use traces::{Flags, Lba, Operation, Request, Sectors, Timestamp, VmId};
 
+use super::due::Wake;
 use super::process::Process;
 use super::running_guest::pages_of;
-use super::{Guests, KERNEL, Purpose, Wake};
+use super::{Guests, KERNEL, Purpose};
 use crate::guest::FileId;
 use crate::guest::memory::Memory;
 
@@ -73,7 +74,7 @@ impl Guests {
         }
         self.write_back(now, guest);
         self.begin_commit(now, guest);
-        self.wake_at(now.saturating_add(interval), Wake::Sweep(guest));
+        self.due.add(now.saturating_add(interval), Wake::Sweep(guest));
     }
 
     pub(super) fn written(&mut self, now: Timestamp, request: &Request, file: FileId) {

@@ -186,16 +186,16 @@ impl Reader {
 impl Program for Reader {
     fn step(&mut self, _now: Timestamp, files: &mut Files) -> Result<Step, OutOfSpace> {
         if std::mem::take(&mut self.has_read) {
-            let ms = pareto(&mut self.generator, 1.5, 2.0);
-            let ns = ms * 1000.0 * f64::from(self.settings.sleep_scale);
-            return Ok(Step::Sleep(Nanos::from_ns(ns as u64)));
+            let scale = f64::from(self.settings.sleep_scale);
+            let ns = pareto(&mut self.generator, 1.5, 2.0, |ms| ms * 1000.0 * scale);
+            return Ok(Step::Sleep(Nanos::from_ns(ns)));
         }
         if let Some(second) = self.opening.take() {
             return Ok(Step::Access(second));
         }
         if self.page == self.pages {
             while self.files_left == 0 {
-                self.files_left = pareto(&mut self.generator, 2.43, 1.0) as u64;
+                self.files_left = pareto(&mut self.generator, 2.43, 1.0, |files| files);
             }
             self.files_left -= 1;
             let Ranked { file, name } = self.ranked[zipf(&mut self.generator, self.ranked.len() as u32) as usize];
