@@ -53,24 +53,64 @@ struct Alone<'a> {
     seed: u64,
 }
 
+/// The VMs whose errors are compared.
+struct Compared<'a> {
+    /// By the numbers of their traces, in the order in which their errors are summed.
+    vms: &'a [usize],
+    /// Their places in `vms`, those of the largest errors on the device before first. Few of these suffice to exceed
+    /// the error of a better device.
+    worst_first: Vec<usize>,
+}
+
+impl<'a> Compared<'a> {
+    fn of(vms: &'a [usize]) -> Compared<'a> {
+        Compared { vms, worst_first: (0..vms.len()).collect() }
+    }
+}
+
 impl Alone<'_> {
     /// The figures of one VM alone, in a simulation of `duration_max` at most.
     fn one(&self, fitted: &FittedDevice, vm: usize, duration_max: Nanos) -> Result<VmForecast, PredictError> {
-        let run = Run { fitted, order: self.order, seed: self.seed, vms: vm..vm + 1, duration_max };
-        let simulated = simulate(self.traces, self.workloads, &run)?;
-        Ok(simulated.first().copied().unwrap_or_else(|| measured(&self.traces[vm])))
+        Ok(self.each(std::slice::from_ref(fitted), vm, duration_max)?.remove(0))
     }
 
-    /// The error of `vms` simulated alone: the sum of the absolute logarithms of simulated by measured throughput, mean
-    /// response time and its percentiles. The sum stops early when it exceeds `most`.
-    fn error(&self, fitted: &FittedDevice, vms: &[usize], most: f64) -> Result<f64, PredictError> {
+    /// The same on each of `fits`, whose read caches fill alike.
+    fn each(&self, fits: &[FittedDevice], vm: usize, duration_max: Nanos) -> Result<Vec<VmForecast>, PredictError> {
+        let run = Run { fits, order: self.order, seed: self.seed, vms: vm..vm + 1, duration_max };
+        Ok(simulate(self.traces, self.workloads, &run)?.into_iter().flatten().collect())
+    }
+
+    /// The error of one VM simulated alone on each of `fits`, whose read caches fill alike: the sum of the absolute
+    /// logarithms of simulated by measured throughput, mean response time and its percentiles.
+    fn errors_of(&self, fits: &[FittedDevice], vm: usize) -> Result<Vec<f64>, PredictError> {
+        let measured = measured(&self.traces[vm]);
+        let simulated = self.each(fits, vm, COMPARISON_DURATION_MAX)?;
+        Ok(simulated.iter().map(|simulated| log_error(simulated, &measured)).collect())
+    }
+
+    /// The error of the VMs simulated alone: the sum of the error of each. Of an error above `most` only that is known:
+    /// no further VM is then simulated. `known` is the error of the VM at one place, if it is known.
+    fn error(
+        &self,
+        fitted: &FittedDevice,
+        vms: &mut Compared<'_>,
+        most: f64,
+        known: Option<(usize, f64)>,
+    ) -> Result<f64, PredictError> {
+        // An error that is not known is 0. A sum in one order never falls when an addend grows, rounded or not.
+        let mut errors = vec![0.0; vms.vms.len()];
         let mut sum = 0.0;
-        for &vm in vms {
+        for &place in &vms.worst_first {
             if sum > most {
                 break;
             }
-            sum += log_error(&self.one(fitted, vm, COMPARISON_DURATION_MAX)?, &measured(&self.traces[vm]));
+            errors[place] = match known.filter(|(of, _)| *of == place) {
+                Some((_, error)) => error,
+                None => self.errors_of(std::slice::from_ref(fitted), vms.vms[place])?.remove(0),
+            };
+            sum = errors.iter().fold(0.0, |sum, error| sum + error);
         }
+        vms.worst_first.sort_by(|one, other| errors[*other].total_cmp(&errors[*one]));
         Ok(sum)
     }
 
@@ -82,41 +122,66 @@ impl Alone<'_> {
         let all_vms: Vec<usize> = (0..self.own).collect();
         let Some(cached) = cached else { return Ok(plain) };
         let excess = CACHE_EXCESS_ERROR_MAX * all_vms.len() as f64;
-        let worse =
-            self.error(&cached, &all_vms, f64::INFINITY)? > self.error(&plain, &all_vms, f64::INFINITY)? + excess;
+        let error = |fitted| self.error(fitted, &mut Compared::of(&all_vms), f64::INFINITY, None);
+        let of_cached = error(&cached)?;
+        // An error is never negative, so a small one needs no comparison.
+        let worse = of_cached > excess && of_cached > error(&plain)? + excess;
         Ok(if worse { plain } else { cached })
     }
 
-    /// The first of `fits` whose error for `vms` is as small as any.
-    fn closest(&self, mut fits: Vec<FittedDevice>, vms: &[usize]) -> Result<Option<FittedDevice>, PredictError> {
+    /// The first of `fits` whose error for `vms` is as small as any, and that error. A single fit is not simulated.
+    fn closest(
+        &self,
+        mut fits: Vec<FittedDevice>,
+        vms: &[usize],
+    ) -> Result<Option<(FittedDevice, Option<f64>)>, PredictError> {
         if fits.len() < 2 {
-            return Ok(fits.pop());
+            return Ok(fits.pop().map(|fitted| (fitted, None)));
         }
-        let errors: Vec<f64> =
-            fits.iter().map(|fitted| self.error(fitted, vms, f64::INFINITY)).collect::<Result<_, _>>()?;
-        Ok(first_of_smallest(&errors).map(|place| fits.swap_remove(place)))
+        let mut compared = Compared::of(vms);
+        let (mut errors, mut least) = (Vec::new(), f64::INFINITY);
+        for fitted in &fits {
+            // Wherever a larger error would do, the smaller one before it does.
+            let error = self.error(fitted, &mut compared, least, None)?;
+            least = least.min(error);
+            errors.push(error);
+        }
+        Ok(first_of_smallest(&errors).map(|place| (fits.swap_remove(place), Some(errors[place]))))
     }
 
     /// `fitted` with the members' time for a sector scaled so that the error of `streams` is smallest. What an array
     /// reads ahead is much longer than the random reads that the members were fitted to, and their times may say little
-    /// about it.
-    fn with_sector_time(&self, fitted: &FittedArray, streams: &[usize]) -> Result<FittedDevice, PredictError> {
+    /// about it. `error` is that of `fitted`, if it is known.
+    fn with_sector_time(
+        &self,
+        fitted: &FittedArray,
+        streams: &[usize],
+        error: Option<f64>,
+    ) -> Result<FittedDevice, PredictError> {
         let with = |step: f64| FittedDevice::Array(fitted.with_sectors((step / SECTOR_TIME_STEPS_PER_OCTAVE).exp2()));
-        let mut best = (0.0, self.error(&with(0.0), streams, f64::INFINITY)?);
-        let mut attempt = |step: f64| -> Result<f64, PredictError> {
-            let accepted = best.1 * ACCEPTED_ERROR_SHARE_MAX - ERROR_DIFFERENCE_MIN;
-            let error = self.error(&with(step), streams, accepted)?;
-            if error <= accepted {
-                best = (step, error);
+        let mut compared = Compared::of(streams);
+        let mut best = match error {
+            Some(error) => (0.0, error),
+            None => (0.0, self.error(&with(0.0), &mut compared, f64::INFINITY, None)?),
+        };
+        // One VM is simulated with all steps of an attempt together: the contents of the read cache are followed once.
+        let mut attempt = |steps: &[f64]| -> Result<f64, PredictError> {
+            let fits: Vec<FittedDevice> = steps.iter().map(|step| with(*step)).collect();
+            let worst = compared.worst_first.first().copied();
+            let errors = worst.map(|place| self.errors_of(&fits, streams[place])).transpose()?;
+            for (index, (step, fitted)) in steps.iter().zip(&fits).enumerate() {
+                let accepted = best.1 * ACCEPTED_ERROR_SHARE_MAX - ERROR_DIFFERENCE_MIN;
+                let known = worst.zip(errors.as_ref()).map(|(place, errors)| (place, errors[index]));
+                let error = self.error(fitted, &mut compared, accepted, known)?;
+                if error <= accepted {
+                    best = (*step, error);
+                }
             }
             Ok(best.0)
         };
-        let mut whole = 0.0;
-        for step in (1..=SECTOR_TIME_STEPS_MAX).flat_map(|step| [step, -step]) {
-            whole = attempt(f64::from(step))?;
-        }
-        attempt(whole + 0.5)?;
-        let step = attempt(whole - 0.5)?;
+        let whole: Vec<f64> = (1..=SECTOR_TIME_STEPS_MAX).flat_map(|step| [step, -step]).map(f64::from).collect();
+        let whole = attempt(&whole)?;
+        let step = attempt(&[whole + 0.5, whole - 0.5])?;
         Ok(with(step))
     }
 }
@@ -154,21 +219,23 @@ pub(super) fn fit(
     seed: u64,
 ) -> Result<Option<CalibratedDevice>, PredictError> {
     let alone = Alone { traces, workloads, own, order, seed };
-    let disk = disk.map(|plain| alone.disk_with_cache(plain)).transpose()?;
+    // An array needs no disk, and whether a disk has a write cache takes long to decide.
+    let disk_with_cache = |disk: Option<FittedDisk>| disk.map(|plain| alone.disk_with_cache(plain)).transpose();
     let fitted = match disk::capacity(traces) {
         Some(capacity) if disk.is_none() || order.policy == Policy::Unknown => {
             let (members, streams) = array::fits(traces, capacity);
             let members = members.into_iter().map(FittedDevice::Array).collect();
             match alone.closest(members, &streams)? {
-                Some(FittedDevice::Array(members)) => Some(alone.with_sector_time(&members, &streams)?),
+                Some((FittedDevice::Array(members), error)) => Some(alone.with_sector_time(&members, &streams, error)?),
                 _ => {
                     let several = concurrent::fit(traces, capacity).map(FittedDevice::Concurrent);
                     let all_vms: Vec<usize> = (0..own).collect();
-                    alone.closest(disk.into_iter().chain(several).collect(), &all_vms)?
+                    let fits = disk_with_cache(disk)?.into_iter().chain(several).collect();
+                    alone.closest(fits, &all_vms)?.map(|(fitted, _)| fitted)
                 }
             }
         }
-        _ => disk,
+        _ => disk_with_cache(disk)?,
     };
     let Some(fitted) = fitted else { return Ok(None) };
     let alone = (0..own).map(|vm| alone.one(&fitted, vm, simulation::UNLIMITED)).collect::<Result<_, _>>()?;
@@ -213,12 +280,85 @@ mod tests {
         let (mut fits, streams) = array::fits(&traces, disk::capacity(&traces).unwrap());
         assert_eq!(streams, [0, 1, 3]);
         let fitted = fits.swap_remove(0);
-        let error = |fitted: &FittedDevice| alone.error(fitted, &streams, f64::INFINITY).unwrap();
+        let error =
+            |fitted: &FittedDevice| alone.error(fitted, &mut Compared::of(&streams), f64::INFINITY, None).unwrap();
         for factor in [1.0, 1.4, 3.5] {
             let wrong = fitted.with_sectors(factor);
             let (before, after) =
-                (error(&FittedDevice::Array(wrong.clone())), alone.with_sector_time(&wrong, &streams).unwrap());
+                (error(&FittedDevice::Array(wrong.clone())), alone.with_sector_time(&wrong, &streams, None).unwrap());
             assert!(error(&after) < 0.5 * before, "{factor}: {before} {}", error(&after));
+        }
+    }
+
+    /// The error of all VMs, each simulated by itself.
+    fn whole_error(alone: &Alone<'_>, fitted: &FittedDevice, vms: &[usize]) -> f64 {
+        let of = |vm: &usize| {
+            log_error(&alone.one(fitted, *vm, COMPARISON_DURATION_MAX).unwrap(), &measured(&alone.traces[*vm]))
+        };
+        vms.iter().map(of).fold(0.0, |sum, error| sum + error)
+    }
+
+    #[test]
+    fn devices_are_selected_as_if_every_error_was_known() {
+        use crate::synthetic::{Campaign, SYNTHETIC_SETUPS};
+        use crate::twin::workload::infer;
+
+        let campaign = Campaign { vms: 4, span: Nanos::from_s(20), ..Campaign::default() };
+        let traces: Vec<IsolatedTrace> =
+            campaign.alone(SYNTHETIC_SETUPS[3], 3).unwrap().into_iter().map(|ran| ran.trace).collect();
+        let workloads: Vec<Workload> = traces.iter().map(infer).collect();
+        let order = DispatchOrder { policy: Policy::Unknown, durable_first: false };
+        let alone = Alone { traces: &traces, workloads: &workloads, own: 4, order, seed: 1 };
+        let (fits, _) = array::fits(&traces, disk::capacity(&traces).unwrap());
+        let streams = [3, 0, 1];
+        for factor in [0.4, 2.5] {
+            let fitted = fits[0].with_sectors(factor);
+            let with = |step: f64| fitted.with_sectors((step / SECTOR_TIME_STEPS_PER_OCTAVE).exp2());
+            let error =
+                |halves: i32| whole_error(&alone, &FittedDevice::Array(with(f64::from(halves) / 2.0)), &streams);
+            let errors: Vec<f64> = (-9..=9).map(error).collect();
+            let error = |step: f64| errors[(2.0 * step + 9.0) as usize];
+
+            let (device, whole) = (FittedDevice::Array(with(0.0)), error(0.0));
+            let mut compared = Compared::of(&streams);
+            for (place, vm) in streams.into_iter().enumerate() {
+                let known = alone.errors_of(std::slice::from_ref(&device), vm).unwrap()[0];
+                assert!(known > 0.0);
+                for most in [f64::INFINITY, whole] {
+                    assert_eq!(alone.error(&device, &mut compared, most, Some((place, known))).unwrap(), whole);
+                }
+                assert!(alone.error(&device, &mut compared, 0.99 * whole, None).unwrap() > 0.99 * whole);
+            }
+
+            // Step by step, and every VM.
+            let mut best = 0.0;
+            let mut attempt = |step: f64| {
+                if error(step) <= error(best) * ACCEPTED_ERROR_SHARE_MAX - ERROR_DIFFERENCE_MIN {
+                    best = step;
+                }
+                best
+            };
+            let mut whole = 0.0;
+            for step in 1..=SECTOR_TIME_STEPS_MAX {
+                attempt(f64::from(step));
+                whole = attempt(f64::from(-step));
+            }
+            attempt(whole + 0.5);
+            let step = attempt(whole - 0.5);
+            for known in [None, Some(error(0.0))] {
+                let FittedDevice::Array(found) = alone.with_sector_time(&fitted, &streams, known).unwrap() else {
+                    panic!("the device is no array")
+                };
+                assert_eq!(format!("{found:?}"), format!("{:?}", with(step)), "{factor} {known:?}");
+            }
+
+            let steps = [4.0, -2.0, 1.0, 0.0, 1.0, 2.0, -4.0];
+            let fits: Vec<FittedDevice> = steps.iter().map(|step| FittedDevice::Array(with(*step))).collect();
+            let place = first_of_smallest(&steps.map(error)).unwrap();
+            let (closest, least) = alone.closest(fits, &streams).unwrap().unwrap();
+            let FittedDevice::Array(closest) = closest else { panic!("the device is no array") };
+            assert_eq!(format!("{closest:?}"), format!("{:?}", with(steps[place])), "{factor}");
+            assert_eq!(least, Some(error(steps[place])), "{factor}");
         }
     }
 

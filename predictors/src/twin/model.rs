@@ -74,9 +74,9 @@ impl<'a> Model<'a> {
     /// [`PredictError::DoesNotHold`] if they cannot be simulated.
     pub fn forecast(&self) -> Result<Vec<VmForecast>, PredictError> {
         let vms = 0..self.alone.len();
-        let run =
-            Run { fitted: &self.fitted, order: self.order, seed: self.seed, vms, duration_max: simulation::UNLIMITED };
-        let together = simulate(self.traces, &self.workloads, &run)?;
+        let fits = std::slice::from_ref(&self.fitted);
+        let run = Run { fits, order: self.order, seed: self.seed, vms, duration_max: simulation::UNLIMITED };
+        let together = simulate(self.traces, &self.workloads, &run)?.remove(0);
         let concurrent = matches!(self.fitted, FittedDevice::Concurrent(_));
         let vm = |((together, simulated), trace): ((&VmForecast, &VmForecast), &IsolatedTrace)| {
             let measured = measured(trace);

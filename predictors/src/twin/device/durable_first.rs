@@ -26,11 +26,14 @@ pub(crate) fn is_durable_first(traces: &[IsolatedTrace], delay: Nanos) -> bool {
     let (mut observed, mut bypassed) = (0, 0);
     for trace in traces {
         each_issued(trace.moving(), |request, in_flight| {
+            if !request.durable {
+                return;
+            }
             // The request that completes first was in service; the others wait, in any order.
             let clearly_before =
                 |other: &&&TracedRequest| other.issued.saturating_add(SIMULTANEOUS_MAX.max(delay)) < request.issued;
             let waiting = in_flight.values().skip(1).filter(|other| !other.durable).find(clearly_before);
-            if let Some(first) = waiting.filter(|_| request.durable) {
+            if let Some(first) = waiting {
                 observed += 1;
                 bypassed += usize::from(request.completed < first.completed);
             }

@@ -18,8 +18,8 @@ pub(crate) struct EmpiricalTimes {
 /// The median, or the upper one of the two middle values; `None` without values.
 pub(crate) fn median(times: impl Iterator<Item = f64>) -> Option<f64> {
     let mut times: Vec<f64> = times.collect();
-    times.sort_by(f64::total_cmp);
-    times.get(times.len() / 2).copied()
+    let middle = times.len() / 2;
+    (!times.is_empty()).then(|| *times.select_nth_unstable_by(middle, f64::total_cmp).1)
 }
 
 impl EmpiricalTimes {
@@ -52,5 +52,23 @@ impl EmpiricalTimes {
     pub(crate) fn draw(&self, random: &mut Xoshiro256PlusPlus) -> Option<f64> {
         let count = self.quantiles.len() as u64;
         (count > 0).then(|| self.quantiles[(((random.next_u64() >> 32) * count) >> 32) as usize])
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use rand::{RngExt, SeedableRng};
+
+    use super::*;
+
+    #[test]
+    fn median_is_the_upper_middle_of_the_sorted_times() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(11);
+        for count in (0..40).chain([999, 1000]) {
+            let times: Vec<f64> = (0..count).map(|_| f64::from(random.random_range(-20..20)) / 7.0).collect();
+            let mut sorted = times.clone();
+            sorted.sort_by(f64::total_cmp);
+            assert_eq!(median(times.into_iter()), sorted.get(sorted.len() / 2).copied());
+        }
     }
 }

@@ -58,7 +58,9 @@ pub(crate) const UNLIMITED: Nanos = Nanos::from_ns(u64::MAX);
 
 /// The simulated setup: the device and the VMs on it.
 pub(crate) struct Run<'a> {
-    pub(crate) fitted: &'a FittedDevice,
+    /// The device. Further devices are simulated beside it, each by itself, with one VM only. Their read caches fill as
+    /// that of the first does.
+    pub(crate) fits: &'a [FittedDevice],
     pub(crate) order: DispatchOrder,
     pub(crate) seed: u64,
     /// Which of the traces.
@@ -67,7 +69,7 @@ pub(crate) struct Run<'a> {
     pub(crate) duration_max: Nanos,
 }
 
-/// The figures of each VM of `run` in all excerpts.
+/// For each device of `run`, the figures of each VM in all excerpts.
 ///
 /// The excerpts begin at even distances of the longest trace. Together they are as long as it, unless
 /// [`SIMULATED_REQUESTS_MAX`] or [`Run::duration_max`] allow less. VMs progress less far together than alone, and find
@@ -77,7 +79,7 @@ pub(crate) fn simulate(
     traces: &[IsolatedTrace],
     vms: &[Workload],
     run: &Run<'_>,
-) -> Result<Vec<VmForecast>, PredictError> {
+) -> Result<Vec<Vec<VmForecast>>, PredictError> {
     let (traces, vms) = (&traces[run.vms.clone()], &vms[run.vms.clone()]);
     let span = traces.iter().map(IsolatedTrace::span).max().unwrap_or_default().saturating_since(Timestamp::ZERO);
     let simulation = Simulation { traces, vms, run, span };
@@ -107,55 +109,82 @@ struct Simulation<'a> {
 }
 
 impl Simulation<'_> {
-    /// The figures of each VM in excerpts that are `duration` long together. Queues need time to grow, so there are
-    /// fewer and longer excerpts until each is [`EXCERPT_MEAN_RESPONSES_MIN`] mean response times long.
-    fn simulate(&self, duration: Nanos) -> Result<Vec<VmForecast>, PredictError> {
-        let mut excerpts = (duration.as_ns() / EXCERPT_LENGTH_MIN.as_ns()).clamp(1, EXCERPTS_MAX);
+    /// For each device, the figures of each VM in excerpts that are `duration` long together. Queues need time to grow,
+    /// so there are fewer and longer excerpts until each is [`EXCERPT_MEAN_RESPONSES_MIN`] mean response times long.
+    fn simulate(&self, duration: Nanos) -> Result<Vec<Vec<VmForecast>>, PredictError> {
+        let fits = self.run.fits;
+        let excerpts = (duration.as_ns() / EXCERPT_LENGTH_MIN.as_ns()).clamp(1, EXCERPTS_MAX);
+        let first = self.simulate_excerpts(fits, duration, excerpts)?;
+        let each = fits.iter().zip(first);
+        each.map(|(fitted, forecasts)| self.lengthen(fitted, forecasts, duration, excerpts)).collect()
+    }
+
+    /// The figures of each VM on one device in excerpts that are long enough, from its `forecasts` with this number of
+    /// `excerpts`.
+    fn lengthen(
+        &self,
+        fitted: &FittedDevice,
+        mut forecasts: Vec<VmForecast>,
+        duration: Nanos,
+        mut excerpts: u64,
+    ) -> Result<Vec<VmForecast>, PredictError> {
         loop {
-            let forecasts = self.simulate_excerpts(duration, excerpts)?;
             let shortest = (EXCERPT_MEAN_RESPONSES_MIN * longest_response_ns(&forecasts)).max(1.0);
             let most = (duration.as_ns() as f64 / shortest) as u64;
             if most >= excerpts || excerpts == 1 {
                 return Ok(forecasts);
             }
             excerpts = most.max(1);
+            forecasts = self.simulate_excerpts(std::slice::from_ref(fitted), duration, excerpts)?.remove(0);
         }
     }
 
-    /// The figures of each VM in this number of `excerpts`, which are `duration` long together.
-    fn simulate_excerpts(&self, duration: Nanos, excerpts: u64) -> Result<Vec<VmForecast>, PredictError> {
+    /// For each of `fits`, the figures of each VM in this number of `excerpts`, which are `duration` long together.
+    fn simulate_excerpts(
+        &self,
+        fits: &[FittedDevice],
+        duration: Nanos,
+        excerpts: u64,
+    ) -> Result<Vec<Vec<VmForecast>>, PredictError> {
         let apart = Nanos::from_ns(self.span.as_ns() / excerpts);
         let length = apart.min(Nanos::from_ns(duration.as_ns() / excerpts));
-        let mut sum = vec![Measured::default(); self.traces.len()];
-        let mut simulated = Nanos::ZERO;
-        let mut filling = self.run.fitted.filling(self.traces);
+        let mut sums = vec![(vec![Measured::default(); self.traces.len()], Nanos::ZERO); fits.len()];
+        let mut filling = fits.first().and_then(|fitted| fitted.filling(self.traces));
         let mut progresses: Vec<Progress<'_>> = self.traces.iter().map(Progress::of).collect();
         let alone = progresses.len() < 2;
+        debug_assert!(alone || fits.len() == 1, "VMs progress on each device differently");
         for nth in 0..excerpts {
             let start = Timestamp::ZERO + Nanos::from_ns(apart.as_ns() * nth);
             let filled_to: Vec<Timestamp> =
                 progresses.iter().map(|progress| if alone { start } else { progress.position(start) }).collect();
             let contents = filling.as_mut().map(|filling| filling.at(&filled_to, start));
-            let (vms, time) = self.simulate_excerpt(start, length, &filled_to, contents)?;
-            simulated += time;
-            // An excerpt too short to be measured gives no progress.
-            let times = if time > Nanos::ZERO { apart.as_s_f64() / time.as_s_f64() } else { 0.0 };
-            progresses.iter_mut().zip(&vms).for_each(|(progress, measured)| progress.advance(measured, times));
-            for (all, of_excerpt) in sum.iter_mut().zip(&vms) {
-                all.iter_mut().zip(of_excerpt).for_each(|(all, of_excerpt)| all.merge(of_excerpt));
+            let contents = std::iter::repeat_n(contents, fits.len());
+            for ((fitted, contents), (sum, simulated)) in fits.iter().zip(contents).zip(&mut sums) {
+                let (vms, time) = self.simulate_excerpt(fitted, start, length, &filled_to, contents)?;
+                *simulated += time;
+                // An excerpt too short to be measured gives no progress.
+                let times = if time > Nanos::ZERO { apart.as_s_f64() / time.as_s_f64() } else { 0.0 };
+                progresses.iter_mut().zip(&vms).for_each(|(progress, measured)| progress.advance(measured, times));
+                for (all, of_excerpt) in sum.iter_mut().zip(&vms) {
+                    all.iter_mut().zip(of_excerpt).for_each(|(all, of_excerpt)| all.merge(of_excerpt));
+                }
             }
         }
-        if simulated == Nanos::ZERO {
+        if sums.iter().any(|(_, simulated)| *simulated == Nanos::ZERO) {
             let what = "a trace is too short to be simulated together with the others; give a longer one".to_owned();
             return Err(PredictError::DoesNotHold(what));
         }
-        Ok(sum.iter().map(|measured| forecast(measured, simulated)).collect())
+        let of_device = |(sum, simulated): &(Vec<Measured>, Nanos)| {
+            sum.iter().map(|measured| forecast(measured, *simulated)).collect()
+        };
+        Ok(sums.iter().map(of_device).collect())
     }
 
     /// The figures of each VM in the excerpt from `start` on, and for how long it was measured. Caches are as full as
     /// at `filled_to` of each VM's trace.
     fn simulate_excerpt(
         &self,
+        fitted: &FittedDevice,
         start: Timestamp,
         length: Nanos,
         filled_to: &[Timestamp],
@@ -167,14 +196,14 @@ impl Simulation<'_> {
         let parts: Vec<&[TracedRequest]> = self.traces.iter().map(|trace| within(trace, start, to)).collect();
         let vms = self.vms.iter().zip(&parts).map(|(vm, part)| {
             // A device that serves several at once reports each completion by itself.
-            let coalesced_share = if self.run.fitted.is_disk() { vm.coalesced_share } else { 0.0 };
+            let coalesced_share = if fitted.is_disk() { vm.coalesced_share } else { 0.0 };
             let mut simulated = SimulatedVm::new(vm, part, start);
             simulated.coalesced_share = coalesced_share;
             simulated
         });
         let source = VmSource::new(closed(&parts, self.vms, start), vms.collect(), &until, self.run.seed);
-        let meter = Meter::new(self.traces.len(), self.run.fitted.delay(), from, &until);
-        let stack = stack(self.vms, self.run, filled_to, contents)?;
+        let meter = Meter::new(self.traces.len(), fitted.delay(), from, &until);
+        let stack = stack(self.vms, self.run, fitted, filled_to, contents)?;
         let ended = Engine::on(source, stack, meter).run();
         let ended = ended.map_err(|error| PredictError::DoesNotHold(error.to_string()))?;
         Ok((ended.observer.vms, until.get().saturating_since(from)))
@@ -185,10 +214,11 @@ impl Simulation<'_> {
 fn stack(
     vms: &[Workload],
     run: &Run<'_>,
+    fitted: &FittedDevice,
     filled_to: &[Timestamp],
     contents: Option<Contents>,
 ) -> Result<Stack, PredictError> {
-    let &Run { fitted, order: DispatchOrder { policy, durable_first }, seed, .. } = run;
+    let &Run { order: DispatchOrder { policy, durable_first }, seed, .. } = run;
     let passage = LayerConfig { per_vm: true, delay_up: fitted.delay(), ..LayerConfig::default() };
     let mut guests = Layer::new(Box::new(|| shipped("fifo")), passage);
     for (number, vm) in vms.iter().enumerate() {
@@ -265,11 +295,11 @@ mod tests {
         });
         let vms = [infer(&trace)];
         let traces = [trace];
-        let fitted = FittedDevice::Concurrent(concurrent::fit(&traces, traces::Sectors::new(1 << 30)).unwrap());
+        let fits = [FittedDevice::Concurrent(concurrent::fit(&traces, traces::Sectors::new(1 << 30)).unwrap())];
         let reads = |duration_max: Nanos| {
             let order = DispatchOrder { policy: Policy::Fcfs, durable_first: false };
-            let run = Run { fitted: &fitted, order, seed: 1, vms: 0..1, duration_max };
-            simulate(&traces, &vms, &run).unwrap()[0].reads.iops.unwrap()
+            let run = Run { fits: &fits, order, seed: 1, vms: 0..1, duration_max };
+            simulate(&traces, &vms, &run).unwrap()[0][0].reads.iops.unwrap()
         };
         assert!(reads(Nanos::from_s(2)) > 2.0 * reads(UNLIMITED), "{} {}", reads(Nanos::from_s(2)), reads(UNLIMITED));
         assert_eq!(reads(Nanos::from_s(60)), reads(UNLIMITED));
@@ -293,10 +323,10 @@ mod tests {
         };
         let traces = [IsolatedTrace { requests: (0..2000).map(read).collect(), ..IsolatedTrace::default() }];
         let vms = [infer(&traces[0])];
-        let fitted = FittedDevice::Disk(device::fit_disk(&traces).unwrap());
+        let fits = [FittedDevice::Disk(device::fit_disk(&traces).unwrap())];
         let order = DispatchOrder { policy: Policy::Fcfs, durable_first: false };
-        let run = Run { fitted: &fitted, order, seed: 1, vms: 0..1, duration_max: UNLIMITED };
-        let simulated = simulate(&traces, &vms, &run).unwrap()[0].reads;
+        let run = Run { fits: &fits, order, seed: 1, vms: 0..1, duration_max: UNLIMITED };
+        let simulated = simulate(&traces, &vms, &run).unwrap()[0][0].reads;
         assert!((simulated.response_ns.unwrap() / 15e6 - 1.0).abs() < 0.03, "{simulated:?}");
     }
 
@@ -316,12 +346,12 @@ mod tests {
         };
         let traces = [reads(7000, |_| true), reads(5000, |at| at % 10_000_000 < 300_000)];
         let vms = [infer(&traces[0]), infer(&traces[1])];
-        let fitted = FittedDevice::Concurrent(concurrent::fit(&traces, traces::Sectors::new(1 << 30)).unwrap());
+        let fits = [FittedDevice::Concurrent(concurrent::fit(&traces, traces::Sectors::new(1 << 30)).unwrap())];
         let order = DispatchOrder { policy: Policy::Fcfs, durable_first: false };
-        let run = Run { fitted: &fitted, order, seed: 1, vms: 0..2, duration_max: UNLIMITED };
+        let run = Run { fits: &fits, order, seed: 1, vms: 0..2, duration_max: UNLIMITED };
         let simulation = Simulation { traces: &traces, vms: &vms, run: &run, span: Nanos::from_s(60) };
         let start = Timestamp::from_ns(20_000_000_000);
-        let (_, measured) = simulation.simulate_excerpt(start, Nanos::from_s(4), &[start; 2], None).unwrap();
+        let (_, measured) = simulation.simulate_excerpt(&fits[0], start, Nanos::from_s(4), &[start; 2], None).unwrap();
         assert_eq!(measured, Nanos::from_ms(3600));
     }
 

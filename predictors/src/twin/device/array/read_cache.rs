@@ -114,21 +114,26 @@ struct Agreement {
 fn follow(traces: &[IsolatedTrace], cache: &CacheTiming, geometry: &Geometry, ahead: &[Sectors]) -> Vec<Agreement> {
     let mut agreements = vec![Agreement::default(); ahead.len()];
     for trace in traces {
-        let mut contents: Vec<Contents> = ahead.iter().map(|ahead| beginning(geometry, *ahead, trace)).collect();
+        // One distance after another: the contents of all together would not stay in the processor's cache.
+        let mut seen = Vec::new();
         let mut latest = LatestReads::default();
         each_issued(trace.moving(), |request, in_flight| {
             let kind = controller_cache::kind(request.operation, request.lba, request.end(), &mut latest);
             let undelayed = request.operation == Operation::Read && in_flight.len() < cache.depth as usize;
             let answered = undelayed && cache.answered(request);
-            for (agreement, contents) in agreements.iter_mut().zip(&mut contents) {
-                let held = pass(contents, request);
+            seen.push((request, kind, undelayed, answered));
+        });
+        for (agreement, ahead) in agreements.iter_mut().zip(ahead) {
+            let mut contents = beginning(geometry, *ahead, trace);
+            for &(request, kind, undelayed, answered) in &seen {
+                let held = pass(&mut contents, request);
                 if undelayed && held && kind != SEQUENTIAL_READ {
                     agreement.held[usize::from(!answered)] += 1.0;
                 }
                 let contradicts = undelayed && held != answered && (answered || kind != SEQUENTIAL_READ);
                 agreement.contradictions += f64::from(u8::from(contradicts));
             }
-        });
+        }
     }
     agreements
 }

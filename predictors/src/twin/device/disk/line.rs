@@ -87,7 +87,8 @@ impl Line {
     pub(crate) fn seek(&self, distance: u64) -> f64 {
         let distance = Distance::of(distance as f64 / self.capacity.count() as f64, self.reach);
         let of = |(curve, factors): &(SeekCurve, [f64; 2])| {
-            curve.parts(&distance).iter().zip(factors).map(|(part, factor)| part * factor).sum::<f64>()
+            let [near, far] = curve.parts(&distance);
+            near * factors[0] + far * factors[1]
         };
         self.seeks.iter().map(of).sum()
     }

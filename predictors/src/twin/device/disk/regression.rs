@@ -62,6 +62,8 @@ const SEQUENTIAL_AT: usize = 2 * OPERATIONS;
 const SEEK_AT: usize = SEQUENTIAL_AT + 1;
 /// The index of the seek beyond the distances in the traces.
 const FAR_SEEK_AT: usize = SEEK_AT + 1;
+/// Both indices of seeks.
+const SEEKS_AT: [usize; 2] = [SEEK_AT, FAR_SEEK_AT];
 /// The index of the delay of an idle device.
 const DELAY_AT: usize = FAR_SEEK_AT + 1;
 /// The index of the extra time of a destaged run over a read.
@@ -174,7 +176,7 @@ fn mean_line(samples: &[Sample], seek_curves: &[SeekCurve], known: &Known) -> Op
             fits.iter().zip(&weights).map(|((_, found, _), weight)| found[index] * weight / all).sum::<f64>()
         };
         let curve = |((curve, found, _), weight): ((SeekCurve, Coefficients, f64), &f64)| {
-            (curve, [SEEK_AT, FAR_SEEK_AT].map(|at| (found[at] * weight / all).max(0.0)))
+            (curve, SEEKS_AT.map(|at| (found[at] * weight / all).max(0.0)))
         };
         let least = known.turn.map_or(0.0, |turn| SECTOR_TO_USUAL_MIN * sector_s(turn, known.capacity));
         Line {
@@ -248,20 +250,26 @@ struct NormalEquations {
 }
 
 impl NormalEquations {
-    /// Those of each curve, in one pass over the samples.
+    /// Those of each curve, in one pass over the samples. Only what seeks multiply differs between curves; the rest is
+    /// added up once.
     fn of(samples: &[Sample], seek_curves: &[SeekCurve], known: &Known) -> Vec<NormalEquations> {
-        let empty = NormalEquations { square: [[0.0; COEFFICIENTS]; COEFFICIENTS], right: [0.0; COEFFICIENTS] };
-        let mut all = vec![empty; seek_curves.len()];
+        let mut common = NormalEquations { square: [[0.0; COEFFICIENTS]; COEFFICIENTS], right: [0.0; COEFFICIENTS] };
+        let mut all = vec![common.clone(); seek_curves.len()];
         for sample in samples {
             let observed = Observed::of(sample, known);
+            common.add(&observed.row, sample.time);
+            if observed.seeks.iter().all(Option::is_none) {
+                continue;
+            }
             for (equations, curve) in all.iter_mut().zip(seek_curves) {
-                equations.add(&observed.with(curve), sample.time);
+                equations.add_seeks(&observed.with(curve), sample.time);
             }
         }
+        all.iter_mut().for_each(|equations| equations.complete(&common));
         all
     }
 
-    /// Adds a sample. Most of its values are 0.
+    /// Adds a sample without its seeks. Most of its values are 0.
     fn add(&mut self, row: &Coefficients, time: f64) {
         let (mut places, mut count) = ([0; COEFFICIENTS], 0);
         for (at, value) in row.iter().enumerate() {
@@ -276,6 +284,25 @@ impl NormalEquations {
             for &other in places {
                 self.square[at][other] += row[at] * row[other];
             }
+        }
+    }
+
+    /// Adds what the seeks of a sample multiply, in their own rows.
+    fn add_seeks(&mut self, row: &Coefficients, time: f64) {
+        for at in SEEKS_AT {
+            self.right[at] += row[at] * time;
+            for other in 0..COEFFICIENTS {
+                self.square[at][other] += row[at] * row[other];
+            }
+        }
+    }
+
+    /// Adds what is `common` to all curves to the rows of seeks. Equations are symmetric.
+    fn complete(&mut self, common: &NormalEquations) {
+        for at in (0..COEFFICIENTS).filter(|at| !SEEKS_AT.contains(at)) {
+            self.right[at] = common.right[at];
+            self.square[at] = common.square[at];
+            SEEKS_AT.into_iter().for_each(|seek| self.square[at][seek] = self.square[seek][at]);
         }
     }
 
@@ -344,7 +371,7 @@ fn misfits(samples: &[Sample], fits: &[(&SeekCurve, Coefficients)], known: &Know
         let observed = Observed::of(sample, known);
         for ((curve, found), octaves) in fits.iter().zip(&mut octaves) {
             let row = observed.with(curve);
-            let forecast: f64 = row.iter().zip(found).map(|(value, factor)| value * factor).sum();
+            let forecast = (0..COEFFICIENTS).fold(0.0, |sum, at| sum + row[at] * found[at]);
             let octave = &mut octaves[sample.distance.max(1).ilog2() as usize];
             *octave = (octave.0 + sample.time - forecast, octave.1 + 1.0);
         }
@@ -360,9 +387,47 @@ fn misfits(samples: &[Sample], fits: &[(&SeekCurve, Coefficients)], known: &Know
 
 #[cfg(test)]
 mod tests {
+    use rand::{RngExt, SeedableRng};
+    use rand_xoshiro::Xoshiro256PlusPlus;
     use traces::Lba;
 
     use super::*;
+
+    #[test]
+    fn equations_of_a_curve_are_those_of_its_own_pass_over_the_samples() {
+        let mut random = Xoshiro256PlusPlus::seed_from_u64(5);
+        let sample = |_| {
+            let operation = random.random_range(0..OPERATIONS);
+            let mut distance = || random.random_range(0..1u64 << 20);
+            let destaged = [Some((8.0, distance())), Some((64.0, distance()))];
+            let runs = random.random_range(0..=DESTAGED_RUNS_MAX);
+            Sample {
+                operation,
+                sectors: f64::from(random.random_range(1..999)),
+                idle: random.random(),
+                sequential: random.random(),
+                destaged: std::array::from_fn(|run| destaged[run].filter(|_| run < runs)),
+                ..Sample::read(random.random_range(0..1 << 20), f64::from(random.random_range(1..20_000)) / 1000.0)
+            }
+        };
+        let samples: Vec<Sample> = (0..500).map(sample).collect();
+        let (capacity, seek_curves) = (Sectors::new(17_000_000), seek_curves());
+        for (moves, delayed) in [([true, true], true), ([true, false], true), ([true, false], false)] {
+            let known = Known { capacity, turn: None, reach: 0.01, delayed, moves };
+            let found = NormalEquations::of(&samples, &seek_curves, &known);
+            for (curve, found) in seek_curves.iter().zip(&found) {
+                let (mut square, mut right) = ([[0.0; COEFFICIENTS]; COEFFICIENTS], [0.0; COEFFICIENTS]);
+                for sample in &samples {
+                    let row = Observed::of(sample, &known).with(curve);
+                    for at in 0..COEFFICIENTS {
+                        right[at] += row[at] * sample.time;
+                        (0..COEFFICIENTS).for_each(|other| square[at][other] += row[at] * row[other]);
+                    }
+                }
+                assert_eq!((found.square, found.right), (square, right));
+            }
+        }
+    }
 
     #[test]
     fn residual_of_several_accesses_is_divided_by_the_root_of_their_number() {
