@@ -16,6 +16,7 @@
 //! ```
 
 mod destage;
+mod equations;
 mod fit;
 pub(crate) mod line;
 mod model;
