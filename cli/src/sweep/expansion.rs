@@ -15,6 +15,7 @@ use traces::trace::ReadOptions;
 use super::plan::{Checked, Pairs};
 use super::task::{Task, digest_of_files};
 use crate::error::UsageError;
+use crate::output::counted;
 use crate::progress::Progress;
 
 /// A trace alone, or two of them, by their numbers.
@@ -240,8 +241,8 @@ fn busy(plan: &Checked, pairs: &Pairs, pruned: &mut Vec<String>) -> Vec<u32> {
     let quiet = plan.traces.len() - busy.len();
     if quiet > 0 {
         let (traces, iops) = (plan.traces.len(), pairs.busier_than_iops);
-        pruned
-            .push(format!("of {traces} traces {quiet} are not paired: fewer than {iops} requests per second, or none"));
+        let are = counted(quiet as u64, "is", "are");
+        pruned.push(format!("of {traces} traces {are} not paired: fewer than {iops} requests per second, or none"));
     }
     busy
 }

@@ -149,7 +149,7 @@ most = 2
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let said = String::from_utf8(output.stderr).unwrap();
     assert!(
-        said.contains("of 4 traces 1 are not paired") && said.contains("2 of 3 pairs are drawn, with seed 1"),
+        said.contains("of 4 traces 1 is not paired") && said.contains("2 of 3 pairs are drawn, with seed 1"),
         "{said}"
     );
     let table = plan.table("out");
