@@ -79,9 +79,12 @@ impl<S: Scheduler, D: DriveModel> Host for Single<S, D> {
         if !self.stage.sends_nothing() {
             return None;
         }
+        let drive = self.drive.next_event();
         // A drive that does not know when it will complete a request must be asked.
-        let never = (self.stage.outstanding() == 0).then_some(Timestamp::MAX);
-        self.next_event().or(never)
+        if drive.is_none() && self.stage.outstanding() > 0 {
+            return None;
+        }
+        Some([drive, self.stage.wake()].into_iter().flatten().min().unwrap_or(Timestamp::MAX))
     }
 
     fn complete<O: Observer>(&mut self, now: Timestamp, observer: &mut O, done: &mut Vec<Arrival>) {

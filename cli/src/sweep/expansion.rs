@@ -1,5 +1,6 @@
 //! All tasks of a plan, each made when it is asked for: a plan may have millions.
 
+use std::ops::Range;
 use std::sync::atomic::Ordering;
 
 use anyhow::{Result, ensure};
@@ -112,17 +113,15 @@ impl Expansion {
         }
     }
 
-    /// One of them, by its number.
-    fn load(&self, trace: u32, number: u64) -> (Load, u32) {
-        let Some(of_trace) = &self.windows else {
-            let windows = self.plan.windows.len() as u64;
-            let (load, window) = (number / windows, (number % windows) as u32);
-            let beside = load.checked_sub(u64::from(self.alone));
-            let beside = beside.map(|beside| self.besides.at(self.besides.range(trace).0 + beside as usize));
-            return ((trace, beside), window);
-        };
-        let with_windows = |load| windows_of(of_trace, load).into_iter().map(move |window| (load, window));
-        self.loads(trace).flat_map(with_windows).nth(number as usize).expect("a number below that of all")
+    /// They themselves.
+    fn loads_and_windows(&self, trace: u32) -> impl Iterator<Item = (Load, u32)> + '_ {
+        self.loads(trace).flat_map(|load| {
+            let windows = match &self.windows {
+                Some(of_trace) => windows_of(of_trace, load),
+                None => (0..self.plan.windows.len() as u32).collect(),
+            };
+            windows.into_iter().map(move |window| (load, window))
+        })
     }
 
     /// The paths of the traces below the plan's folder.
@@ -135,22 +134,22 @@ impl Expansion {
         self.before.last().map_or(0, |loads| loads * self.plan.drives.len() as u64 * self.schedulings())
     }
 
-    /// A task by its number.
-    ///
-    /// # Panics
-    /// There are not that many.
-    pub fn task(&self, number: u64) -> Task {
+    /// The tasks of these numbers, in their order. The first is found by its number, each other one from the one before.
+    pub fn tasks(&self, numbers: Range<u64>) -> impl Iterator<Item = Task> + '_ {
+        let of_load = self.plan.drives.len() as u64 * self.schedulings();
+        let first = numbers.start / of_load;
+        let trace = self.before.partition_point(|before| *before <= first) - 1;
+        let loads = (trace as u32..self.plan.traces.len() as u32).flat_map(|trace| self.loads_and_windows(trace));
+        let loads = (first..).zip(loads.skip((first - self.before[trace]) as usize));
+        let tasks =
+            loads.flat_map(move |(at, load)| (0..of_load).map(move |of| self.task(at * of_load + of, of, load)));
+        tasks.skip((numbers.start % of_load) as usize).take((numbers.end - numbers.start) as usize)
+    }
+
+    /// The task of a load in a window: the one of number `of` among all drives and schedulings.
+    fn task(&self, number: u64, of: u64, ((trace, beside), window): (Load, u32)) -> Task {
         let plan = &self.plan;
-        let mut rest = number;
-        let mut next = |count: u64| {
-            let at = rest % count;
-            rest /= count;
-            at as usize
-        };
-        let scheduling = next(self.schedulings());
-        let drive = next(plan.drives.len() as u64);
-        let trace = self.before.partition_point(|before| *before <= rest) - 1;
-        let ((trace, beside), window) = self.load(trace as u32, rest - self.before[trace]);
+        let (drive, scheduling) = ((of / self.schedulings()) as usize, (of % self.schedulings()) as usize);
         let window = &plan.windows[window as usize];
         let name = |trace: u32| plan.traces[trace as usize].clone();
         let scheduler = plan.schedulers.get(scheduling).cloned();
@@ -175,11 +174,6 @@ impl Expansion {
             limit: window.limit.map(signed),
             quantities: plan.quantities.clone(),
         }
-    }
-
-    /// All tasks in their order.
-    pub fn tasks(&self) -> impl Iterator<Item = Task> + '_ {
-        (0..self.len()).map(|number| self.task(number))
     }
 }
 
@@ -363,7 +357,12 @@ mod tests {
                 let ends: Vec<Option<i64>> = windows.iter().map(|of| of.end.map(|end| end.as_ns() as i64)).collect();
                 let expansion = Expansion::new(plan).unwrap();
                 assert_eq!(expansion.len(), expected.len() as u64 * 9);
-                for (task, number) in expansion.tasks().zip(0..) {
+                let all: Vec<Task> = expansion.tasks(0..expansion.len()).collect();
+                for number in [0, 1, 8, 9, 20, expansion.len() - 1] {
+                    let number = number.min(expansion.len());
+                    assert!(expansion.tasks(number..expansion.len()).eq(all[number as usize..].iter().cloned()));
+                }
+                for (task, number) in all.into_iter().zip(0..) {
                     let ((trace, beside), window) = expected[number / 9];
                     let beside = beside.map(|beside| format!("trace{beside}"));
                     assert_eq!(

@@ -50,7 +50,7 @@ impl Folder {
         fs::create_dir_all(folder.parts()).with_context(|| folder.parts().display().to_string())?;
         let tasks = folder.tasks();
         if !tasks.exists() {
-            write_file(&tasks, &TASK_COLUMNS, expansion.tasks().map(|task| Ok(task.row())))?;
+            write_file(&tasks, &TASK_COLUMNS, expansion.tasks(0..expansion.len()).map(|task| Ok(task.row())))?;
         }
         folder.check(&tasks, expansion)?;
         Ok(folder)
@@ -65,7 +65,7 @@ impl Folder {
                 self.path.display()
             )
         };
-        let mut planned = expansion.tasks().map(|task| task.row());
+        let mut planned = expansion.tasks(0..expansion.len()).map(|task| task.row());
         for row in RowReader::open(tasks, &TASK_COLUMNS)? {
             ensure!(Some(row?) == planned.next(), other());
         }

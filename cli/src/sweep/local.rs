@@ -28,8 +28,8 @@ pub fn run(expansion: &Expansion, folder: &Folder, shard: Shard) -> Result<()> {
     let progress = Progress::jobs("sweeping", missing.iter().map(|part| tasks(*part).count() as u64).sum());
     let done = progress.counter(0);
     missing.par_iter().with_max_len(1).try_for_each(|part| {
-        let rows = tasks(*part).map(|number| {
-            let row = expansion.task(number).run();
+        let rows = expansion.tasks(tasks(*part)).map(|task| {
+            let row = task.run();
             done.fetch_add(1, Ordering::Relaxed);
             Ok(row)
         });

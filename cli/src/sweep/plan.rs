@@ -313,8 +313,13 @@ impl Plan {
         let mut drives = Vec::new();
         for of in &self.drives {
             let spec: Spec = of.get_ref().parse().map_err(|problem| text.at(of, problem))?;
-            let built =
-                drive_models::build(&with_folder(spec.clone(), folder)).map_err(|problem| text.at(of, problem))?;
+            let local = with_folder(spec.clone(), folder);
+            // Tasks name the drive as the command line does, where these characters have a meaning.
+            if local != spec && folder.to_string_lossy().contains([':', ',']) {
+                let problem = "a profile cannot be in a folder whose path has `:` or `,`; rename the folder";
+                return Err(text.at(of, problem));
+            }
+            let built = drive_models::build(&local).map_err(|problem| text.at(of, problem))?;
             let draws = built.settings.iter().any(|(name, _)| name == SEED);
             let is_given = spec.given.iter().any(|(name, _)| name == SEED);
             let seeds = if draws && !is_given { &self.seeds[..] } else { &[] };

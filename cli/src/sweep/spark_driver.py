@@ -2,7 +2,6 @@
 
 import hashlib
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -37,14 +36,19 @@ def fetch(names, cache):
             os.replace(part, path)
 
 
+def words(drive):
+    """The name of a drive, and the values of its settings: NAME:SETTING=VALUE,..."""
+    name, _, settings = drive.partition(":")
+    return [name, *(setting.partition("=")[2] for setting in settings.split(","))]
+
+
 def from_store(batch):
     """The tasks of a batch, with the node's copies of their traces, profiles of drives and stacks."""
     # Spark removes this folder with the application.
     root = os.path.abspath(SparkFiles.getRootDirectory())
     cache = os.path.join(root, hashlib.sha256(store.encode()).hexdigest()[:16])
     rows = batch.to_pydict()
-    words = (word for drive in rows["drive"] for word in re.split("[:,=]", drive))
-    profiles = [word for word in words if "/" in word or word.endswith(".toml")]
+    profiles = [word for drive in rows["drive"] for word in words(drive) if "/" in word or word.endswith(".toml")]
     stacks = [stack for stack in rows["stack"] if stack is not None and stack.endswith(".toml")]
     traces = [trace for trace in rows["trace"] + rows["beside"] if trace is not None]
     fetch(sorted({*traces, *profiles, *stacks}), cache)

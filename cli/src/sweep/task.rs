@@ -225,7 +225,7 @@ impl Task {
     fn replay(&self) -> Result<([Cell; ORIGIN.len()], Vec<Cell>)> {
         let found = digest_of_files(Path::new(&self.folder), &self.drive, self.stack.as_deref())?;
         ensure!(
-            self.files_sha256.is_none() || found == self.files_sha256,
+            found == self.files_sha256,
             "the profile of the drive or the file of the stack has changed since the sweep began; remove the sweep's \
              folder and repeat the command"
         );
@@ -264,7 +264,9 @@ fn is_profile_file(drive: &str) -> bool {
 /// # Errors
 /// A file that cannot be read.
 pub fn digest_of_files(folder: &Path, drive: &str, stack: Option<&str>) -> Result<Option<String>, ReadError> {
-    let of_drive = drive.split([':', ',', '=']).filter(|word| is_profile_file(word));
+    let spec = drive.parse::<Spec>().ok();
+    let words = spec.iter().flat_map(|spec| [&spec.name].into_iter().chain(spec.given.iter().map(|(_, value)| value)));
+    let of_drive = words.map(String::as_str).filter(|word| is_profile_file(word));
     let of_stack = stack.filter(|stack| StackSpec::is_file(stack));
     let files: Vec<PathBuf> = of_drive.chain(of_stack).map(|file| folder.join(file)).collect();
     if files.is_empty() { Ok(None) } else { digest(&files).map(Some) }

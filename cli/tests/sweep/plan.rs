@@ -19,7 +19,7 @@ pub struct Plan {
     pub scratch: Scratch,
 }
 
-/// Twelve tasks: two traces alone and together, two schedulers of which one has two values.
+/// Eighteen tasks: two traces alone and together, in two windows, under two schedulers of which one has two values.
 pub const SMALL: &str = "traces = ['*.parquet']
 schedulers = ['fifo', { name = 'deadline', fifo_batch = [1, 16] }]
 drives = ['cheetah-15k4']

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use crate::parquet_table::table;
 use crate::plan::{LONG, Plan, SMALL, errors, spawn, tasks, text, worker};
-use crate::program::{iocast, sample};
+use crate::program::{failure, iocast, sample};
 
 #[test]
 fn killed_sweep_goes_on_where_it_was() {
@@ -74,6 +74,29 @@ fn profiles_are_in_the_plans_folder_wherever_it_is_swept_from_and_must_not_chang
     let is_told =
         |error: &Option<String>| error.as_ref().is_some_and(|error| error.contains("has changed since the sweep"));
     assert!(errors.len() == table.num_rows() && errors.iter().all(is_told), "{errors:?}");
+}
+
+#[test]
+fn profiles_may_have_the_names_of_partitions_but_not_what_separates_settings() {
+    let plan = Plan::new(&SMALL.replace("['cheetah-15k4']", "['raid:member=host=x/my.toml,members=3', 'my=a.toml']"));
+    fs::create_dir(plan.scratch.path("host=x")).unwrap();
+    profile(&plan, "atlas-10k");
+    fs::copy(plan.scratch.path("my.toml"), plan.scratch.path("host=x/my.toml")).unwrap();
+    fs::rename(plan.scratch.path("my.toml"), plan.scratch.path("my=a.toml")).unwrap();
+    plan.sweep("out", 2, &[]);
+    let table = plan.table("out");
+    assert!((0..table.num_rows()).all(|row| text(&table, "error", row).is_none()));
+    // The checksum is of these files.
+    fs::write(plan.scratch.path("host=x/my.toml"), "damaged").unwrap();
+    assert!(errors(&worker(&tasks(&plan, "out"))).iter().flatten().count() > 0);
+
+    let folder = plan.scratch.path("a:b");
+    fs::create_dir(&folder).unwrap();
+    for name in ["plan.toml", "mail.parquet"] {
+        fs::copy(plan.scratch.path(name), folder.join(name)).unwrap();
+    }
+    let (code, error) = failure(&["sweep", &plan.scratch.str("a:b/plan.toml"), "--out", &plan.scratch.str("c")]);
+    assert!(code == 2 && error.contains("rename the folder"), "{error}");
 }
 
 #[test]

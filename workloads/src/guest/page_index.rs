@@ -66,6 +66,7 @@ impl PageIndex {
     pub(super) fn remove(&mut self, number: PageNumber) {
         self.pages -= 1;
         let mut gap = self.place_of(number);
+        debug_assert!(self.places[gap] != 0, "page {number} is not in the index");
         // The search of a page after the gap would end there: the page moves into it, unless its home is after the gap.
         let mut place = self.after(gap);
         while self.places[place] != 0 {
