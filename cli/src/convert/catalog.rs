@@ -22,7 +22,7 @@ use crate::catalog::{self, Day, Partition};
 use crate::error::UsageError;
 use crate::progress::Progress;
 
-/// Devices that are written at once. Each holds a row group of some 5 MB; a trace of more is read several times.
+/// Devices that are written at once. Each holds a row group of 4 to 16 MB; a trace of more is read several times.
 const DEVICES_PER_PASS: usize = 32;
 
 /// Converts all traces of the command line.

@@ -32,7 +32,7 @@ impl<W: Write + Send> GrowingWriter<W> {
     /// # Errors
     /// The sink's.
     pub fn begin(path: &Path, sink: W, meta: &TraceMeta) -> Result<GrowingWriter<W>, WriteError> {
-        let mut writer = GrowingWriter { rows: Rows::begin(path, sink)?, covered: 0, end: 0 };
+        let mut writer = GrowingWriter { rows: Rows::begin(path, sink, |_| ROWS_PER_GROUP)?, covered: 0, end: 0 };
         writer.checkpoint(meta)?;
         Ok(writer)
     }

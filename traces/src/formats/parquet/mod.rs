@@ -28,14 +28,15 @@
 //!
 //! A page is read if it has at most 4 MiB, compressed and not, so that a small file takes little memory, too.
 //!
-//! Row groups hold at most 65,536 rows, pages are compressed with zstd, times and addresses are
-//! stored as differences (`DELTA_BINARY_PACKED`), the rest by dictionary. The same trace gives the
-//! same bytes. A file that another tool has written anew has lost the metadata and is refused.
+//! The first 64 row groups hold 65,536 rows each, the next 64 twice as many and the rest four times, so that the footer
+//! of a long trace stays small. Pages are compressed with zstd, times and addresses are stored as differences
+//! (`DELTA_BINARY_PACKED`), the rest by dictionary. The same trace gives the same bytes. A file that another tool has
+//! written anew has lost the metadata and is refused.
 //!
-//! A file that is written while a capture runs (`growing.rs`) has a *checkpoint* after every row group. This is a
-//! footer that describes only the row groups since the checkpoint before; its key `iocast.checkpoint` is the end of
-//! that one. Other programs pass over checkpoints. If the whole footer at the end is missing, the file is read, or
-//! completed, by way of its checkpoints (`recovery.rs`).
+//! A file that is written while a capture runs (`growing.rs`) has row groups of at most 65,536 rows, and a *checkpoint*
+//! after each. This is a footer that describes only the row groups since the checkpoint before; its key
+//! `iocast.checkpoint` is the end of that one. Other programs pass over checkpoints. If the whole footer at the end is
+//! missing, the file is read, or completed, by way of its checkpoints (`recovery.rs`).
 
 mod batch;
 mod caught;

@@ -20,8 +20,13 @@ use crate::record::Record;
 use crate::trace::{TraceMeta, TraceWriter, WriteOptions, Written};
 use crate::whole_file::WholeFile;
 
-/// Rows per row group: as many as writer and reader hold in memory.
+/// Rows per row group: as many as a writer holds in memory.
 pub const ROWS_PER_GROUP: usize = 65_536;
+/// After so many row groups the next ones have twice as many rows: writers and readers hold the footer in memory, some
+/// 7 kB for each row group.
+const GROUPS_OF_A_SIZE: usize = 64;
+/// The last row groups of a long trace take 16 MB of a writer's memory.
+const DOUBLINGS_MAX: usize = 2;
 /// zstd's own default, a good bargain for columns of small differences.
 const ZSTD_LEVEL: i32 = 3;
 /// Columns of times and addresses, stored as differences.
@@ -32,6 +37,8 @@ pub(super) struct Rows<W: Write + Send> {
     pub(super) path: PathBuf,
     pub(super) file: SerializedFileWriter<W>,
     batch: Batch,
+    /// How many rows a row group has, by the number of those before it.
+    rows_of_group: fn(usize) -> usize,
     pub(super) ledger: Ledger,
     checksum: Checksum,
     vm_max: u16,
@@ -39,12 +46,12 @@ pub(super) struct Rows<W: Write + Send> {
 
 impl<W: Write + Send> Rows<W> {
     /// Begins to write to `sink`, called `path` in messages.
-    pub(super) fn begin(path: &Path, sink: W) -> Result<Rows<W>, WriteError> {
+    pub(super) fn begin(path: &Path, sink: W, rows_of_group: fn(usize) -> usize) -> Result<Rows<W>, WriteError> {
         let file = SerializedFileWriter::new(sink, Arc::new(schema()), Arc::new(properties()));
         let file = file.map_err(|error| refused(path, &error))?;
         let ledger = Ledger::new(path, super::FORMAT.name, &WriteOptions::default());
         let (batch, checksum) = (Batch::default(), Checksum::new());
-        Ok(Rows { path: path.to_owned(), file, batch, ledger, checksum, vm_max: 0 })
+        Ok(Rows { path: path.to_owned(), file, batch, rows_of_group, ledger, checksum, vm_max: 0 })
     }
 
     /// Takes in a record; true if the row group is full and has to be written before the next.
@@ -54,7 +61,7 @@ impl<W: Write + Send> Rows<W> {
         self.vm_max = self.vm_max.max(record.request.vm.0);
         self.checksum.add(record);
         self.batch.push(record);
-        Ok(self.batch.len() == ROWS_PER_GROUP)
+        Ok(self.batch.len() == (self.rows_of_group)(self.file.flushed_row_groups().len()))
     }
 
     /// Rows that are in no row group yet.
@@ -135,7 +142,7 @@ impl ParquetWriter {
     /// Standard output, something there that is no file, a folder that does not exist or cannot be
     /// written to.
     pub fn create(path: &Path) -> Result<ParquetWriter, WriteError> {
-        Ok(ParquetWriter { rows: Rows::begin(path, WholeFile::create(path)?)? })
+        Ok(ParquetWriter { rows: Rows::begin(path, WholeFile::create(path)?, rows_of_group)? })
     }
 }
 
@@ -149,6 +156,11 @@ impl TraceWriter for ParquetWriter {
         file.finish()?;
         Ok(written)
     }
+}
+
+/// How many rows the row group with this index has, counted from 0.
+fn rows_of_group(index: usize) -> usize {
+    ROWS_PER_GROUP << (index / GROUPS_OF_A_SIZE).min(DOUBLINGS_MAX)
 }
 
 fn properties() -> WriterProperties {
@@ -175,4 +187,24 @@ pub(crate) fn refused(path: &Path, error: &ParquetError) -> WriteError {
         return WriteError::new(path, WriteProblem::Io(io::Error::from_raw_os_error(code)));
     }
     WriteError::new(path, WriteProblem::Encoding(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Lba, Operation, Request, Sectors, Timestamp};
+
+    #[test]
+    fn row_groups_of_a_long_trace_are_larger() {
+        assert_eq!([0, 63, 64, 127, 128, 100_000].map(rows_of_group), [1, 1, 2, 2, 4, 4].map(|times| times << 16));
+        let mut rows = Rows::begin(Path::new("-"), Vec::new(), |index| 2 << index).unwrap();
+        for at in 0..15 {
+            let request = Request::new(Timestamp::from_ns(at), Operation::Read, Lba::new(at), Sectors::new(8));
+            if rows.push(&Record::arrived(request)).unwrap() {
+                rows.write_group().unwrap();
+            }
+        }
+        let sizes: Vec<i64> = rows.file.flushed_row_groups().iter().map(|group| group.num_rows()).collect();
+        assert_eq!((sizes, rows.waiting()), (vec![2, 4, 8], 1));
+    }
 }
