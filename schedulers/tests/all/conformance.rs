@@ -12,7 +12,7 @@ use traces::spec::{Settings, Spec, Unit};
 use traces::{Nanos, Operation, Request, RequestId, Timestamp};
 
 /// The specs under test: every scheduler as it is, and with tunables at awkward values.
-fn specs() -> Vec<String> {
+pub(crate) fn specs() -> Vec<String> {
     let awkward = [
         "deadline:read_expire=0ns,fifo_batch=0,writes_starved=0",
         "deadline:front_merges=off,fifo_batch=2",

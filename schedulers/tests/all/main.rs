@@ -18,10 +18,13 @@ mod cfq_idling;
 mod cfq_processes;
 mod conformance;
 mod deadline;
+mod decisions;
 mod drive_level;
 mod driver;
 mod esx;
 mod hypervisor;
+#[path = "../kernel_pair/mod.rs"]
+mod kernel_pair;
 mod kyber;
 mod mq_deadline;
 mod rule_cases;

@@ -15,10 +15,13 @@ pub(crate) struct Load {
     pub(crate) requeues: bool,
     pub(crate) discards: bool,
     pub(crate) idle_gaps: bool,
+    /// VMs, among which the processes are dealt out.
+    pub(crate) vms: u16,
 }
 
-/// All of it.
-pub(crate) const ALL: Load = Load { classes: true, merges: true, requeues: true, discards: true, idle_gaps: true };
+/// All of it, of one VM.
+pub(crate) const ALL: Load =
+    Load { classes: true, merges: true, requeues: true, discards: true, idle_gaps: true, vms: 1 };
 
 #[derive(Debug)]
 struct Process {
@@ -70,7 +73,7 @@ impl Random {
         let mut request = Request::new(Timestamp::ZERO, operation, Lba::new(process.next), Sectors::new(sectors));
         process.next += sectors;
         request.stream = StreamId(which as u32);
-        request.vm = VmId(0);
+        request.vm = VmId(which as u16 % self.load.vms);
         request.cpu = which as u16 % 4;
         request.priority = process.priority;
         if operation == Operation::Write && process.sync_writes {

@@ -1,8 +1,10 @@
 //! One of our schedulers and the kernel's code for it, given the same calls.
 
 pub(crate) mod load;
+pub(crate) mod recorded;
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt;
 
 use iocast_schedulers::{Capacity, Dispatch, DistanceCost, Scheduler};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
@@ -11,9 +13,15 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 #[derive(Clone, Debug)]
 pub(crate) struct Difference {
     /// Its number within the sequence.
-    pub(crate) decision: u64,
-    pub(crate) now: Timestamp,
-    pub(crate) what: String,
+    decision: u64,
+    now: Timestamp,
+    what: String,
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "decision {}, at {}: {}", self.decision, self.now, self.what)
+    }
 }
 
 /// The two, and the requests that both have.
@@ -31,9 +39,13 @@ pub(crate) struct Pair {
     /// The times that ours and the kernel's wait for.
     waits: [Option<Timestamp>; 2],
     pub(crate) decisions: u64,
+    /// Of the times and ids of what was sent, and of the answers about merges (FNV-1a).
+    pub(crate) digest: u64,
     pub(crate) merges: bool,
 }
 
+/// Sequences begin here, so that no time lies before the clock's zero.
+pub(crate) const BEGIN: Timestamp = Timestamp::from_ns(100_000_000_000_000);
 /// Most sectors of a merged request.
 const SECTORS_MAX: u64 = 2560;
 
@@ -53,12 +65,19 @@ impl Pair {
             next: 0,
             waits: [None; 2],
             decisions: 0,
+            digest: 0xcbf2_9ce4_8422_2325,
             merges: true,
         }
     }
 
     fn differs<T>(&self, what: String) -> Result<T, Difference> {
         Err(Difference { decision: self.decisions, now: self.now, what })
+    }
+
+    fn note(&mut self, number: u64) {
+        for byte in number.to_le_bytes() {
+            self.digest = (self.digest ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3);
+        }
     }
 
     fn index(&mut self, id: u32, request: &Request, is_there: bool) {
@@ -90,7 +109,7 @@ impl Pair {
         of.range((sector, 0)..=(sector, u32::MAX)).map(|&(_, id)| id).collect()
     }
 
-    fn may_merge(&self, into: u32, request: &Request) -> Result<bool, Difference> {
+    fn may_merge(&mut self, into: u32, request: &Request) -> Result<bool, Difference> {
         let other = &self.waiting[&into];
         let fits = other.operation == request.operation
             && other.vm == request.vm
@@ -104,6 +123,7 @@ impl Pair {
         if ours != theirs {
             return self.differs(format!("merge into {into} of {}: ours {ours}, theirs {theirs}", shown(request)));
         }
+        self.note(u64::from(ours));
         Ok(ours)
     }
 
@@ -180,6 +200,8 @@ impl Pair {
                     let Some(request) = self.waiting.remove(&id.0) else {
                         return self.differs(format!("sent {} that does not wait", id.0));
                     };
+                    self.note(self.now.as_ns());
+                    self.note(u64::from(id.0));
                     self.index(id.0, &request, false);
                     self.cost.position = request.end();
                     self.ours.issued(self.now, id);
