@@ -9,6 +9,7 @@ use super::numbers::{Gap, Numbers};
 use super::{EventFile, Findings, Stream};
 use crate::error::{Place, Problem, ReadError};
 use crate::events::Placed;
+use crate::formats::check_something_read;
 
 /// Order of events: time, then CPU and number, and last the file so that it is total.
 type Key = (u64, u32, u32, usize);
@@ -61,6 +62,7 @@ impl<F: EventFile> Merge<F> {
             streams.push(stream);
         }
         let Some(Reverse((zero, _, _, first))) = rest.pop() else {
+            check_something_read(named, 0, &findings.losses)?;
             return Err(ReadError::new(named, Place::Whole, Problem::Empty));
         };
         let device_of = |stream: &Stream<F>| {
