@@ -144,3 +144,25 @@ impl Ratio {
         (self.above.iter().map(|&at| row[at]).sum::<f64>() / self.scale, row[self.below])
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Batches of length 1 with these values in the only other column.
+    fn batches(values: impl Iterator<Item = f64>) -> Batches {
+        let mut batches = Batches::new(0, 1);
+        values.for_each(|value| batches.rows.extend([1.0, value]));
+        batches
+    }
+
+    #[test]
+    fn warm_up_is_what_differs_from_the_rest_but_at_most_half() {
+        let of = Ratio { above: vec![1], below: 0, scale: 1.0 };
+        for (differ, dropped) in [(0, 0), (5, 5), (10, 10), (12, 15), (30, 30)] {
+            let batches =
+                batches((0..60).map(|index| if index < differ { 9.0 } else { 1.0 + 0.1 * f64::from(index / 5 % 2) }));
+            assert_eq!(batches.warm_up(&of), dropped, "{differ}");
+        }
+    }
+}

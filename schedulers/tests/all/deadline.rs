@@ -157,6 +157,11 @@ fn a_joined_request_takes_the_earlier_expiry_and_the_place_that_goes_with_it() {
     assert_eq!(driver.next(), 0);
     driver.join(1, 3);
     assert_eq!(driver.all(), [1, 2]);
+    // One that expires at the same time keeps its own, too.
+    let mut driver = deadline("fifo_batch=1");
+    driver.reads(&[900, 200, 400, 208]);
+    driver.join(1, 3).time(ms(500));
+    assert_eq!(driver.all(), [0, 1, 2]);
     // The expiry: 300 is next in order after 250, until 3 has expired when 1 would have.
     for (late_ns, next) in [(0, 4), (1, 3)] {
         let mut driver = deadline("fifo_batch=1");

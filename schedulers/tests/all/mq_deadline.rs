@@ -358,6 +358,14 @@ fn somebody_elses_choice_is_followed_as_if_it_were_its_own() {
         driver.scheduler.follow(ms(0), RequestId(id));
     }
     assert_eq!(driver.all(), [4, 3]);
+    // Only one below real time has aged.
+    for (class, other, rule) in [(BE, RT, "prio aged"), (RT, BE, "expired")] {
+        let mut driver = mq_deadline("");
+        of_class(&mut driver, class, Operation::Read, &[100]);
+        of_class(&mut driver, other, Operation::Read, &[200]);
+        driver.scheduler.follow(ms(20_000), RequestId(0));
+        assert_eq!(driver.sent_by_rule(), [(rule, 1)]);
+    }
     // It is in flight until it completes.
     let mut driver = mq_deadline("");
     of_class(&mut driver, RT, Operation::Read, &[100]);

@@ -106,6 +106,20 @@ mod tests {
     }
 
     #[test]
+    fn rates_are_over_the_span_and_none_without_one() {
+        let mut sizes = Sizes::default();
+        for _ in 0..6 {
+            sizes.add(Operation::Read, Sectors::new(8));
+        }
+        let rates = |span| {
+            let figures = &sizes.figures(span)["read"];
+            (figures.requests_per_s, figures.bytes_per_s)
+        };
+        assert_eq!(rates(Nanos::from_s(4)), (1.5, 6_144.0));
+        assert_eq!(rates(Nanos::ZERO), (0.0, 0.0));
+    }
+
+    #[test]
     fn bytes_beyond_all_counting_stay_at_the_most_and_their_mean_is_right() {
         let (mut sizes, longest) = (Sizes::default(), Sectors::new(1 << 32));
         // 2^23 requests of 2^41 bytes are 2^64 bytes.

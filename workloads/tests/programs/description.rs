@@ -120,6 +120,17 @@ fn errors_are_reported_with_their_line() {
 }
 
 #[test]
+fn capacity_is_from_a_block_to_a_block_below_16_tib() {
+    for (bytes, is_accepted) in [(3584, false), (4096, true), ((1_u64 << 44) - 4096, true), (1 << 44, false)] {
+        let text = format!(
+            "summary = \"\"\nsource = \"\"\n[[guests]]\nname = \"a\"\ncapacity = \"{bytes}\"\nworkload = \"dd:size=1m\"\n"
+        );
+        let refused = Description::parse("x", &text).is_err_and(|error| error.to_string().contains("capacity is from"));
+        assert_ne!(refused, is_accepted, "{bytes}");
+    }
+}
+
+#[test]
 fn error_in_a_job_that_starts_right_after_its_quotes_has_the_right_line() {
     let text = GOOD.replace("'''\n[one]\nsize=4k", "'''[one]\nsiz=4k");
     let error = Description::parse("x", &text).unwrap_err();

@@ -75,6 +75,7 @@ fn a_line_of_our_own_is_found_again() {
     // Distances thin out towards the far end, so a window's mean lies a little nearer than its middle.
     within(parameter(&found, "a_ns"), 3e6, 0.005);
     within(parameter(&found, "b_ns"), 7e6, 0.005);
+    assert_eq!(found.notes, Vec::<String>::new());
     let judged = judged(&found, &reads);
     assert!(judged.r_squared > 0.999 && judged.distribution.relative_rms < 0.005, "{judged:?}");
     assert_eq!(judged.reads, 50_000);
