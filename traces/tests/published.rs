@@ -173,6 +173,8 @@ fn lines_that_are_almost_of_a_format_are_recognised_by_none() {
         "0,1000001,8192,Write,0.5\n",
         // FIU's with something else than a digest.
         "80000000000000 101 logger 1000000 8 W 6 0 digest\n",
+        // fio's with a word for a time.
+        "0, none, 0, 4096, 0\n",
         // A good line and a bad one.
         "0,1000001,8192,W,0.5\n0,1000001\n",
     ] {

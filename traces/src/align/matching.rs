@@ -148,6 +148,11 @@ mod tests {
         numbers.iter().map(|&lba| Key { lba: u64::from(lba), sectors: 8, operation: Operation::Read }).collect()
     }
 
+    #[test]
+    fn pairs_of_one_request_on_the_right_are_not_chained() {
+        assert_eq!(rising(&[(0, 5), (1, 5), (2, 6), (3, 4)]), [(1, 5), (2, 6)]);
+    }
+
     proptest! {
         #[test]
         fn matches_are_a_common_subsequence(

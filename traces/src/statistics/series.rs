@@ -253,3 +253,30 @@ impl SeriesWriter {
         self.table.finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{Lba, Sectors};
+
+    #[test]
+    fn requests_count_in_an_interval_for_the_time_that_they_are_outstanding_and_at_the_device() {
+        let at = |ms: u64| Timestamp::ZERO + Nanos::from_ms(ms);
+        let mut series = Series::new(Nanos::from_ms(10));
+        let requests = [2, 3].map(|ms| Request::new(at(ms), Operation::Read, Lba::ZERO, Sectors::new(8)));
+        series.queued(at(2), &requests[0]);
+        series.queued(at(3), &requests[1]);
+        series.issued(at(4), Operation::Read);
+        series.issued(at(7), Operation::Read);
+        series.taken_back(at(9));
+        series.finished(at(14), &requests[0]);
+        series.given_up(at(16));
+        series.finish();
+        let intervals = std::iter::from_fn(|| series.next_closed());
+        let ms = |area: u128| area / 1_000_000;
+        let areas: Vec<_> =
+            intervals.map(|interval| (ms(interval.outstanding_area), ms(interval.at_device_area))).collect();
+        // Outstanding from 2 to 14 and from 3 to 16; at the device from 4 on and from 7 to 9.
+        assert_eq!(areas, [(8 + 7, 6 + 2), (4 + 6, 10)]);
+    }
+}

@@ -123,7 +123,7 @@ fn errors_are_reported_with_their_line() {
 fn capacity_is_from_a_block_to_a_block_below_16_tib() {
     for (bytes, is_accepted) in [(3584, false), (4096, true), ((1_u64 << 44) - 4096, true), (1 << 44, false)] {
         let text = format!(
-            "summary = \"\"\nsource = \"\"\n[[guests]]\nname = \"a\"\ncapacity = \"{bytes}\"\nworkload = \"dd:size=1m\"\n"
+            "summary = \"\"\nsource = \"\"\n[[guest]]\nname = \"a\"\ncapacity = \"{bytes}\"\nworkload = \"dd:size=1m\"\ncache = \"0\"\n"
         );
         let refused = Description::parse("x", &text).is_err_and(|error| error.to_string().contains("capacity is from"));
         assert_ne!(refused, is_accepted, "{bytes}");
