@@ -1,6 +1,6 @@
 # The commands a newcomer needs: `make demo`, `make install` and `make test`.
 .PHONY: demo install uninstall tables notebooks book reference test test-full test-long test-tables test-book test-kernel test-spark kernel-trees \
-  example peers fuzz speed instructions bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64 browser accessibility semver dist test-dist
+  example peers fuzz attack speed instructions bench bench-schedulers lateness punctuality mutants deny advisories samples digests digests-aarch64 browser accessibility semver dist test-dist
 
 # The main job on shipped samples, and its report. Needs a Rust toolchain and nothing else.
 demo:
@@ -251,6 +251,15 @@ SEED ?=
 TARGET ?=
 fuzz:
 	IOCAST_FUZZ_CPU_SECONDS=$(SECONDS) IOCAST_FUZZ_SEED=$(SEED) IOCAST_FUZZ_TARGET=$(TARGET) $(TEST) --test fuzz -- --nocapture
+
+# What an attack on the suite once tried, as one: damaged inputs for 20 CPU seconds of each target, settings and sizes
+# out of bounds, full disks, hostile names, captures to be scrubbed, recorders and servers that are killed, a fault of
+# every system call, hostile clients. About half an hour.
+attack:
+	$(MAKE) fuzz SECONDS=20
+	$(TEST) --test bounds --test full_disk --test hostile_names --test iscsi
+	$(MAKE) live
+	cargo test --profile long --workspace --test long_attack --test long_faults
 
 # Jobs of benches/speed: their CPU seconds, wall times and memory at three sizes, beside their peers, in some minutes.
 # Writes benches/speed/results and docs/validation/speed.md. ONLY is a part of the jobs' names.
