@@ -140,6 +140,12 @@ mod tests {
     }
 
     #[test]
+    fn most_in_flight_counts_the_request_that_is_issued() {
+        assert_eq!(max_in_flight(&pairs(|_| 100)), 2);
+        assert_eq!(max_in_flight(&IsolatedTrace::default()), 1);
+    }
+
+    #[test]
     fn limits_of_background_writes_and_of_flushes_are_those_at_which_they_were_issued() {
         // A write is in flight for 4 ms. The next one is issued when it completes, and a flush one millisecond before.
         let mut trace = IsolatedTrace::default();

@@ -107,3 +107,17 @@ impl EventCounts {
         (!figures.is_empty()).then_some(figures)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn events_are_counted_by_type() {
+        let mut counts = EventCounts::default();
+        for (code, often) in [(action::BACK_MERGE, 3), (action::SPLIT, 2)] {
+            (0..often).for_each(|_| counts.add(&Event { action: u32::from(code), ..Event::default() }));
+        }
+        assert_eq!([action::BACK_MERGE, action::FRONT_MERGE, action::SPLIT].map(|code| counts.of(code)), [3, 0, 2]);
+    }
+}

@@ -285,6 +285,27 @@ fn a_lenient_read_that_leaves_nothing_says_what_it_left_out() {
     assert!(error.contains("no request of it could be read (1 skipped: "), "{error}");
 }
 
+#[test]
+fn a_compressed_member_that_is_cut_off_is_refused_or_counted() {
+    let folder = tempfile::tempdir().unwrap();
+    let whole = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/blktrace/virtio-mail.blktrace.0.gz");
+    let bytes = std::fs::read(whole).unwrap();
+    let path = folder.path().join("sda.blktrace.0.gz");
+    std::fs::write(&path, &bytes[..bytes.len() * 3 / 4]).unwrap();
+    let read = |options: ReadOptions| {
+        let mut reader = iocast_traces::formats::open(&path, &options)?;
+        let mut records = 0;
+        while reader.next()?.is_some() {
+            records += 1;
+        }
+        Ok::<_, iocast_traces::ReadError>((records, reader.losses().skipped.clone()))
+    };
+    let error = read(strict()).unwrap_err().to_string();
+    assert!(error.contains("ends in the middle of compressed data"), "{error}");
+    let (records, skipped) = read(lenient()).unwrap();
+    assert!(records > 100 && skipped["end of a compressed file that was cut short"] == 1, "{records} {skipped:?}");
+}
+
 fn mutate(mut bytes: Vec<u8>, changes: &[(usize, u8)], cut: usize) -> Vec<u8> {
     for (at, byte) in changes {
         let at = at % bytes.len();
