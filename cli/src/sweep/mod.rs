@@ -66,12 +66,24 @@ pub fn run(arguments: &Sweep) -> Result<()> {
     for pruned in &expansion.pruned {
         note!("iocast: {pruned}");
     }
+    check_tasks(&expansion, &arguments.engine, SWEEP_SPARK)?;
     let folder = Folder::open(&arguments.out, &expansion)?;
     remove_unfinished_outputs()?;
     let shard = arguments.shard.unwrap_or(Shard::ALL);
     match run_tasks(&expansion, &folder, &arguments.engine, shard, SWEEP_SPARK)? {
         Ran::All(joined) => say(arguments, &folder, joined),
         Ran::Shard { parts, missing } => waiting(arguments, &expansion, parts, missing),
+    }
+}
+
+/// Checks that the engine can run the tasks, before anything is written; `asked_by` says for which subcommand.
+///
+/// # Errors
+/// Those of Spark.
+pub fn check_tasks(expansion: &Expansion, engine: &TaskEngine, asked_by: Use) -> Result<()> {
+    match engine.engine {
+        SweepEngine::Local => Ok(()),
+        SweepEngine::Spark => spark::check(engine, expansion, asked_by),
     }
 }
 

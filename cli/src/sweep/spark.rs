@@ -25,12 +25,22 @@ const DEFAULTS: [&str; 3] = [
     "spark.sql.execution.arrow.maxRecordsPerBatch=256",
 ];
 
+/// Checks that the tasks can be given to Spark; `asked_by` says for which subcommand.
+///
+/// # Errors
+/// No master, traces that a store cannot have, a missing program.
+pub fn check(engine: &TaskEngine, expansion: &Expansion, asked_by: Use) -> Result<()> {
+    ensure!(engine.master.is_some(), UsageError("--engine spark needs --master".to_owned()));
+    check_stored(engine, expansion)?;
+    submitter(asked_by)?;
+    Ok(())
+}
+
 /// Runs all tasks in the folder, unless Spark has done so already, and gives the files of results.
 ///
 /// # Errors
-/// Traces that a store cannot have, a missing program, a job that fails.
+/// A job that fails.
 pub fn run(engine: &TaskEngine, folder: &Folder, expansion: &Expansion, asked_by: Use) -> Result<Vec<PathBuf>> {
-    check_stored(engine, expansion)?;
     let results = std::path::absolute(folder.spark())?;
     if !results.join(SUCCESS).exists() {
         submit(engine, &std::path::absolute(folder.tasks())?, &results, expansion.len(), asked_by)?;
@@ -60,9 +70,6 @@ fn check_stored(engine: &TaskEngine, expansion: &Expansion) -> Result<()> {
 }
 
 fn submit(engine: &TaskEngine, tasks: &Path, results: &Path, count: u64, asked_by: Use) -> Result<()> {
-    let Some(master) = &engine.master else {
-        bail!(UsageError("--engine spark needs --master".to_owned()));
-    };
     let work = tempfile::tempdir().context("a folder for Spark's driver")?;
     let driver = work.path().join("iocast_sweep.py");
     std::fs::write(&driver, DRIVER).context("Spark's driver")?;
@@ -73,7 +80,8 @@ fn submit(engine: &TaskEngine, tasks: &Path, results: &Path, count: u64, asked_b
     let confs = DEFAULTS.into_iter().chain(given).flat_map(|conf| ["--conf", conf]);
     let schema: Vec<String> = RESULT_COLUMNS.0.iter().map(|(name, kind)| format!("{name} {}", kind.spark())).collect();
     let status = Command::new(submitter(asked_by)?)
-        .args(["--master", master])
+        .arg("--master")
+        .args(&engine.master)
         .args(confs)
         .arg("--files")
         .arg(&worker)

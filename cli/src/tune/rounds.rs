@@ -18,7 +18,7 @@ use crate::needs::uses::TUNE_SPARK;
 use crate::sweep::expansion::Expansion;
 use crate::sweep::folder::{Folder, Joined};
 use crate::sweep::plan::{Checked, WindowOf};
-use crate::sweep::{Ran, run_tasks};
+use crate::sweep::{Ran, check_tasks, run_tasks};
 
 /// A round keeps a third of its candidates, and the next has windows three times as long.
 const FACTOR: usize = 3;
@@ -91,6 +91,7 @@ impl<'a> Runner<'a> {
             quantities: None,
         })?;
         note!("iocast: {name}: {} candidates, {} replays", candidates.len(), expansion.len());
+        check_tasks(&expansion, &arguments.engine, TUNE_SPARK)?;
         let folder = Folder::open(&arguments.out.join(name), &expansion)?;
         if let Ran::All(joined) = run_tasks(&expansion, &folder, &arguments.engine, Shard::ALL, TUNE_SPARK)? {
             notes::add(&mut self.ran, joined);

@@ -148,4 +148,5 @@ fn spark_is_asked_for_only_where_it_can_run() {
         "{error}"
     );
     assert!(run(Some("/nowhere")).contains("set SPARK_HOME to a folder of Apache Spark"));
+    assert!(!plan.scratch.path("out").exists() && !named.scratch.path("out").exists());
 }
