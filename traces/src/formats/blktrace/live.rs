@@ -160,6 +160,9 @@ mod tests {
         assert_eq!(times(&mut live, u64::MAX), [10, 20, 30, 40]);
         assert_eq!(live.losses().lost_events, 2);
         assert_eq!(live.losses().skipped.values().sum::<u64>(), 1);
+        // One that was written late is not missing, and nothing is missing behind it.
+        live.hand(&bytes(&[(0, 3, 42), (0, 6, 45)]));
+        assert_eq!(live.losses().lost_events, 2);
         // The records of the tracer have no numbers.
         live.hand(&bytes(&[(0, 0, 50), (0, 0, 60)]));
         assert_eq!(live.losses().lost_events, 2);
