@@ -42,6 +42,8 @@ pub(crate) struct Pair {
     /// Of the times and ids of what was sent, and of the answers about merges (FNV-1a).
     pub(crate) digest: u64,
     pub(crate) merges: bool,
+    /// Whether only the times count that ours waits for, so that the sequence is the same without the other.
+    pub(crate) only_ours_wakes: bool,
 }
 
 /// Sequences begin here, so that no time lies before the clock's zero.
@@ -67,6 +69,7 @@ impl Pair {
             decisions: 0,
             digest: 0xcbf2_9ce4_8422_2325,
             merges: true,
+            only_ours_wakes: false,
         }
     }
 
@@ -245,9 +248,9 @@ impl Pair {
         }
     }
 
-    /// The earliest time that one of them waits for.
+    /// The earliest time that one of them waits for, or that ours does.
     pub(crate) fn wait(&self) -> Option<Timestamp> {
-        self.waits.into_iter().flatten().min()
+        if self.only_ours_wakes { self.waits[0] } else { self.waits.into_iter().flatten().min() }
     }
 
     /// Lets time pass. An owner with room for requests calls at the times that a scheduler waits for; one without does
