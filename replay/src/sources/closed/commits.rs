@@ -21,6 +21,7 @@ use traces::results::JournalCommits;
 use traces::{Nanos, Request, Timestamp};
 
 use super::journal_roles::is_durable;
+use super::log_writes::LogWrites;
 
 /// The most requests of one commit. More are the next one's: memory is bounded.
 const COMMIT_REQUESTS_MAX: u32 = 4096;
@@ -97,6 +98,8 @@ pub(super) struct Journal {
     reading: Option<Reading>,
     /// Beginning and end of the recorded commit before.
     before: (Timestamp, Timestamp),
+    /// The log writes that were read.
+    pub(super) recorded_log_writes: LogWrites,
     /// Recorded commits that have not begun; the first is number `first`.
     recorded: VecDeque<Recorded>,
     first: u64,
@@ -119,6 +122,10 @@ pub(super) struct Journal {
     arrival: Timestamp,
     /// The latest completion.
     completion: Timestamp,
+    /// When the log write began that goes on.
+    logs_since: Option<Timestamp>,
+    /// How long log writes have taken that are over.
+    logged: Nanos,
     counts: JournalCommits,
 }
 
@@ -168,6 +175,9 @@ impl Journal {
             None => self.read_beginning(at),
         };
         let after_all = reading.commit.requests > 0 && reading.end <= at;
+        if is_durable(&request) {
+            self.recorded_log_writes.add(reading.begin, reading.end.min(at));
+        }
         let since = if after_all { reading.end } else { reading.arrival };
         self.requests.push_back(CommitRequest { request, after_all, think_time: at.since(since) });
         reading.commit.requests += 1;
@@ -268,7 +278,29 @@ impl Journal {
         self.outstanding += 1;
         self.arrival = now;
         request.arrival = now;
+        self.note_log_write(now);
         request
+    }
+
+    /// Notes whether the log is written from now on.
+    fn note_log_write(&mut self, now: Timestamp) {
+        let left = self.current.len() - self.sent;
+        let is_written = left == 0 || (left == 1 && self.outstanding == 0);
+        let logs_since = if self.is_running && !is_written { self.logs_since.or(Some(now)) } else { None };
+        if let (Some(since), None) = (self.logs_since, logs_since) {
+            self.logged += now.since(since);
+        }
+        self.logs_since = logs_since;
+    }
+
+    /// Whether it writes its log now.
+    pub(super) fn logs(&self) -> bool {
+        self.logs_since.is_some()
+    }
+
+    /// How long it has written its log until now.
+    pub(super) fn logged(&self, now: Timestamp) -> Nanos {
+        self.logged + self.logs_since.map_or(Nanos::ZERO, |since| now.saturating_since(since))
     }
 
     /// The recorded commit that the next one takes after if a stream wants it, unless the recorded ones are ahead.
@@ -317,6 +349,7 @@ impl Journal {
         self.completion = now;
         self.outstanding -= 1;
         self.is_running = self.outstanding > 0 || self.sent < self.current.len();
+        self.note_log_write(now);
         if !self.is_running {
             self.leave_out_surplus();
         }

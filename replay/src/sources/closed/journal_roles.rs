@@ -9,7 +9,8 @@
 //!   it, the process sends nothing until the commit's end. By chance it would send during commits as often as at any
 //!   other time.
 //! - A fast device commits in so little time that chance would hardly ever send during a commit. There the wait is seen
-//!   at the beginning: commits begin far sooner after the process's writes than at an arbitrary time.
+//!   at the beginning: commits begin far sooner after the process's writes than at an arbitrary time. The time in which
+//!   another commit runs does not count.
 //! - A process that thinks for longer than the journal pauses would hardly ever send during the next commit by chance,
 //!   either. There its think time shows: counted from the commit's end it is far steadier than from its own write.
 //!
@@ -19,6 +20,8 @@
 //! A process that does not wait sends after its writes without any commit in between, unless commits are frequent. So
 //! most of its writes must be followed by a whole commit before it goes on.
 //!
+//! Streams that a journal keeps from writing meanwhile are found beside them (`closed/log_writes.rs`).
+//!
 //! Linux lets a sync join a commit that began while its data were being written. Here only a commit that begins after
 //! the data counts.
 
@@ -26,6 +29,8 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
 use traces::{Flags, Nanos, Operation, Record, Request, StreamId, Timestamp, VmId};
+
+use super::log_writes::KeptOut;
 
 /// Fewest commits of a journal, and fewest waits of a stream, that show it. Set by judgement; not varied.
 const SEEN_MIN: u64 = 16;
@@ -35,21 +40,22 @@ const JOURNALS_MAX: usize = 16;
 /// not varied.
 const SHIFTS: u64 = 5;
 /// Fewest requests that chance has to send during commits. Set by judgement; not varied.
-const EXPECTED_DURING_MIN: f64 = 8.0;
+pub(super) const EXPECTED_DURING_MIN: f64 = 8.0;
 /// Largest share of them that a waiting stream sends. Set by judgement; not varied.
-const DURING_SHARE_MAX: f64 = 0.25;
-/// Largest time from a waiting stream's write to the commit, as a share of what chance makes it. Set by judgement; not
-/// varied.
+pub(super) const DURING_SHARE_MAX: f64 = 0.25;
+/// Largest time of an idle journal from a waiting stream's write to the commit, as a share of what chance makes it. Set
+/// by judgement; not varied.
 const BEGINS_SOON_SHARE_MAX: f64 = 0.25;
 /// Largest deviation of the times from commits to the requests after them, as a share of that of the times from writes.
 /// Set by judgement; not varied.
 const STEADY_SHARE_MAX: f64 = 0.5;
 
-/// The journals and the streams that wait for each.
+/// The journals, the streams that wait for each, and the streams that each keeps out while it writes its log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct JournalRoles {
     waiting: BTreeMap<(VmId, StreamId), StreamId>,
     journals: BTreeSet<(VmId, StreamId)>,
+    kept_out: BTreeMap<(VmId, StreamId), (StreamId, KeptOut)>,
 }
 
 impl JournalRoles {
@@ -74,7 +80,7 @@ impl JournalRoles {
             let of_vm = || streams.range((vm, StreamId(0))..=(vm, StreamId(u32::MAX)));
             let with_commits = of_vm().filter_map(|(key, sent)| Some((*key, Commits::of(sent, last.since(*first))?)));
             let mut journals: Vec<_> = with_commits.collect();
-            journals.sort_by_key(|(key, commits)| (Reverse(commits.periods.len()), *key));
+            journals.sort_by_key(|(key, commits)| (Reverse(commits.commits.len()), *key));
             for ((_, journal), commits) in journals.into_iter().take(JOURNALS_MAX) {
                 roles.add(vm, journal, &commits, of_vm());
             }
@@ -89,9 +95,9 @@ impl JournalRoles {
         vm: VmId,
         journal: StreamId,
         commits: &Commits,
-        streams: impl Iterator<Item = (&'a (VmId, StreamId), &'a Vec<Sent>)>,
+        streams: impl Iterator<Item = (&'a (VmId, StreamId), &'a Vec<Sent>)> + Clone,
     ) {
-        for (&stream, sent) in streams {
+        for (&stream, sent) in streams.clone() {
             let is_free = !self.waiting.contains_key(&stream) && !self.journals.contains(&stream);
             if is_free && stream.1 != journal && commits.make_wait(sent) {
                 self.waiting.insert(stream, journal);
@@ -99,6 +105,14 @@ impl JournalRoles {
         }
         if self.waiting.iter().any(|((of, _), awaited)| *of == vm && *awaited == journal) {
             self.journals.insert((vm, journal));
+            let others = streams.filter(|(stream, _)| !self.journals.contains(stream));
+            let kept_out = others.filter_map(|(&stream, sent)| {
+                let waits = self.waiting.get(&stream) == Some(&journal);
+                Some((stream, (journal, KeptOut::of(sent, &commits.commits, waits)?)))
+            });
+            kept_out.for_each(|(stream, by)| {
+                self.kept_out.entry(stream).or_insert(by);
+            });
         }
     }
 
@@ -106,6 +120,7 @@ impl JournalRoles {
     pub fn add_vm(&mut self, vm: VmId, found: &JournalRoles) {
         self.waiting.extend(found.waiting.iter().map(|((_, stream), journal)| ((vm, *stream), *journal)));
         self.journals.extend(found.journals.iter().map(|(_, stream)| (vm, *stream)));
+        self.kept_out.extend(found.kept_out.iter().map(|((_, stream), by)| ((vm, *stream), *by)));
     }
 
     /// Whether a stream is a journal. Its synchronous writes are commits; what it writes back is not.
@@ -117,6 +132,11 @@ impl JournalRoles {
     pub fn awaited(&self, vm: VmId, stream: StreamId) -> Option<StreamId> {
         self.waiting.get(&(vm, stream)).copied()
     }
+
+    /// The journal that keeps a stream out, and when.
+    pub(super) fn kept_out(&self, vm: VmId, stream: StreamId) -> Option<(StreamId, KeptOut)> {
+        self.kept_out.get(&(vm, stream)).copied()
+    }
 }
 
 /// Whether a request ends a commit.
@@ -125,17 +145,26 @@ pub(super) fn is_durable(request: &Request) -> bool {
 }
 
 /// A synchronous request as recorded.
-struct Sent {
-    arrival: Timestamp,
-    completed: Timestamp,
-    writes: bool,
+pub(super) struct Sent {
+    pub(super) arrival: Timestamp,
+    pub(super) completed: Timestamp,
+    pub(super) writes: bool,
     durable: bool,
+}
+
+/// A commit as recorded.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Commit {
+    pub(super) begin: Timestamp,
+    /// The end of its log write; its beginning if it has none.
+    pub(super) logged: Timestamp,
+    pub(super) end: Timestamp,
 }
 
 /// The commits of a stream.
 struct Commits {
-    /// Beginning and end of each, in order.
-    periods: Vec<(Timestamp, Timestamp)>,
+    /// In order.
+    commits: Vec<Commit>,
     /// The length of the trace.
     span: Nanos,
 }
@@ -148,7 +177,7 @@ struct Tally {
     waits: u64,
     /// Writes after which the stream went on during the next commit.
     during: u64,
-    /// The time from the writes counted in `waits` to the commits, ns.
+    /// The time from the writes counted in `waits`, or from the end of a commit that ran then, to the commits, ns.
     until_begin: u64,
     /// From these writes, and from the ends of these commits, to the next request.
     since_write: Spread,
@@ -185,16 +214,17 @@ impl Tally {
 impl Commits {
     /// The commits among the synchronous requests of a stream, if it has enough of them. The trace is `span` long.
     fn of(sent: &[Sent], span: Nanos) -> Option<Commits> {
-        let mut periods = Vec::new();
+        let mut commits = Vec::new();
         let mut begun: Option<(Timestamp, Timestamp)> = None;
         for request in sent.iter().filter(|request| request.writes) {
-            let (begin, end) = begun.unwrap_or((request.arrival, request.completed));
+            let (begin, end) = begun.unwrap_or((request.arrival, request.arrival));
             begun = Some((begin, end.max(request.completed)));
             if request.durable {
-                periods.extend(begun.take());
+                begun = None;
+                commits.push(Commit { begin, logged: end.min(request.arrival), end: end.max(request.completed) });
             }
         }
-        ((periods.len() as u64) >= SEEN_MIN && span > Nanos::ZERO).then_some(Commits { periods, span })
+        ((commits.len() as u64) >= SEEN_MIN && span > Nanos::ZERO).then_some(Commits { commits, span })
     }
 
     /// Counts what a stream that sent these requests did, if its writes had completed `shift` later, around the trace.
@@ -207,15 +237,16 @@ impl Commits {
                 tally.writes += 1;
                 let wrote = Timestamp::from_ns((done.as_ns() + shift.as_ns()) % (self.span.as_ns() + 1));
                 let goes_on = wrote.saturating_add(request.arrival.since(done));
-                let next = self.periods.partition_point(|(begin, _)| *begin < wrote);
-                match self.periods.get(next) {
-                    Some((begin, end)) if *end <= goes_on => {
+                let next = self.commits.partition_point(|commit| commit.begin < wrote);
+                match self.commits.get(next) {
+                    Some(Commit { begin, end, .. }) if *end <= goes_on => {
                         tally.waits += 1;
-                        tally.until_begin += begin.since(wrote).as_ns();
+                        let free = next.checked_sub(1).map_or(Timestamp::ZERO, |before| self.commits[before].end);
+                        tally.until_begin += begin.saturating_since(wrote.max(free)).as_ns();
                         tally.since_write.add(goes_on.since(wrote));
                         tally.since_commit.add(goes_on.since(*end));
                     }
-                    Some((begin, _)) if *begin <= goes_on => tally.during += 1,
+                    Some(Commit { begin, .. }) if *begin <= goes_on => tally.during += 1,
                     _ => {}
                 }
             }

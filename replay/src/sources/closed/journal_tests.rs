@@ -8,10 +8,10 @@ use traces::{Lba, Observed, Sectors};
 use super::tests::closed_over;
 use super::*;
 
-const JOURNAL: u32 = 9;
+pub(super) const JOURNAL: u32 = 9;
 
 /// A request of a stream.
-fn record(stream: u32, arrival: u64, took: u64, operation: Operation, flags: Flags) -> Record {
+pub(super) fn record(stream: u32, arrival: u64, took: u64, operation: Operation, flags: Flags) -> Record {
     let mut request = Request::new(Timestamp::from_ns(arrival), operation, Lba::ZERO, Sectors::new(8));
     (request.stream, request.flags) = (StreamId(stream), flags);
     let completed = Some(Timestamp::from_ns(arrival + took));
@@ -20,7 +20,7 @@ fn record(stream: u32, arrival: u64, took: u64, operation: Operation, flags: Fla
 
 /// What processes do that write, sync and think for these times each, over and over, on a device that takes `service`
 /// for each request. The journal's commit is a write, then a durable one. The plain version: one step after another.
-fn synced(thinks: &[u64], service: u64, until: u64) -> Vec<Record> {
+pub(super) fn synced(thinks: &[u64], service: u64, until: u64) -> Vec<Record> {
     synced_at_random(thinks, service, until, |think, _| think)
 }
 
@@ -30,7 +30,13 @@ fn synced_at_random(thinks: &[u64], service: u64, until: u64, think: fn(u64, u64
 }
 
 /// The same processes, whose commits have so many writes.
-fn synced_by_commits(thinks: &[u64], service: u64, until: u64, think: fn(u64, u64) -> u64, writes: u64) -> Vec<Record> {
+pub(super) fn synced_by_commits(
+    thinks: &[u64],
+    service: u64,
+    until: u64,
+    think: fn(u64, u64) -> u64,
+    writes: u64,
+) -> Vec<Record> {
     let mut commits = 0;
     let mut records = Vec::new();
     let mut begins: Vec<u64> = thinks.iter().enumerate().map(|(number, _)| number as u64 * 137).collect();
@@ -66,7 +72,7 @@ fn synced_by_commits(thinks: &[u64], service: u64, until: u64, think: fn(u64, u6
 }
 
 /// By stream: the arrivals of a replay on a device that takes `service` for each request.
-fn replayed(source: &mut Closed, service: u64) -> BTreeMap<u32, Vec<u64>> {
+pub(super) fn replayed(source: &mut Closed, service: u64) -> BTreeMap<u32, Vec<u64>> {
     let mut arrivals: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for (at, stream) in super::tests::arrivals(source, service) {
         arrivals.entry(stream).or_default().push(at);
@@ -75,7 +81,7 @@ fn replayed(source: &mut Closed, service: u64) -> BTreeMap<u32, Vec<u64>> {
 }
 
 /// By stream: the arrivals of a trace.
-fn recorded(records: &[Record]) -> BTreeMap<u32, Vec<u64>> {
+pub(super) fn recorded(records: &[Record]) -> BTreeMap<u32, Vec<u64>> {
     let mut arrivals: BTreeMap<u32, Vec<u64>> = BTreeMap::new();
     for Record { request, .. } in records {
         arrivals.entry(request.stream.0).or_default().push(request.arrival.as_ns());
@@ -83,7 +89,7 @@ fn recorded(records: &[Record]) -> BTreeMap<u32, Vec<u64>> {
     arrivals
 }
 
-const THINKS: [u64; 3] = [3_011, 5_023, 1_707];
+pub(super) const THINKS: [u64; 3] = [3_011, 5_023, 1_707];
 
 #[test]
 fn processes_that_sync_do_on_another_device_what_they_would_have_done_there() {

@@ -4,8 +4,8 @@
 //! These completions are inferred from the times of the stream alone (`closed/dependencies.rs`): synchronous requests
 //! are waited for, others are not. Requests of one batch keep their recorded distances. A stream never has more
 //! requests outstanding than in the trace. Of the dependencies between streams one is known: processes that wait for
-//! commits of a journal (`closed/journal_roles.rs`), which commits as often as they need (`closed/commits.rs`). Which
-//! streams these are is learned from the records that are read ahead before the start, or known ([`Closed::with_roles`]).
+//! commits of a journal (`closed/journal_roles.rs`), which commits as often as they need (`closed/commits.rs`), and keeps
+//! others from writing meanwhile (`closed/log_writes.rs`). Which streams these are is learned from the records that are read ahead before the start, or known ([`Closed::with_roles`]).
 //!
 //! On another drive some streams advance faster than others, so the next record of a stream may lie far ahead in the
 //! trace. Up to [`BUFFERED_MAX`] records are read ahead. A stream whose next record lies beyond them waits until the
@@ -15,12 +15,13 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
 
 use traces::results::JournalCommits;
-use traces::{Flags, Operation, Record, Request, RequestId, StreamId, Timestamp, VmId};
+use traces::{Flags, Nanos, Operation, Record, Request, RequestId, StreamId, Timestamp, VmId};
 
 use self::commits::Journal;
 use self::dependencies::{Dependency, Since, UNAWAITED, WAITED_FOR};
 pub use self::journal_roles::JournalRoles;
 use self::journal_roles::is_durable;
+use self::log_writes::KeptOut;
 use self::stream::{CommitWait, Due, Stream, Waiting};
 use self::write_back::{Progress, WriteBack};
 use crate::source::{Next, ReplayError, Source};
@@ -29,6 +30,7 @@ use crate::sources::MergedTraces;
 mod commits;
 mod dependencies;
 mod journal_roles;
+mod log_writes;
 mod stream;
 mod write_back;
 
@@ -54,6 +56,8 @@ struct JournalOf {
     commits: Journal,
     /// Which of the arrivals in [`Closed::due`] is its next one. Others are out of date.
     scheduled: Option<(Timestamp, u64)>,
+    /// Streams that it keeps out until its log is written, and when their requests were due.
+    kept_out: Vec<(u32, Timestamp)>,
 }
 
 /// The counts of the records read of one VM.
@@ -294,6 +298,15 @@ impl Closed {
             self.journals[journal as usize].commits.read_waiter(waiter, &request, completed, writes)
         });
         let mut dependency = stream.recorded.infer(request.arrival, completed, kind, wait);
+        let mut resume = None;
+        if let Some((journal, kept_out)) = stream.kept_out
+            && request.operation == Operation::Write
+            && matches!(dependency.since, Since::Completion | Since::Commit(_))
+        {
+            let log_writes = &self.journals[journal as usize].commits.recorded_log_writes;
+            let think = log_writes.think(kept_out, request.arrival, dependency.span);
+            (dependency.span, resume) = (think.span, Some(think.resume));
+        }
         if request.arrival < self.start {
             if is_waited_for || completed.is_none_or(|completed| completed <= self.start) {
                 stream.pass(request.arrival, completed, kind);
@@ -303,7 +316,7 @@ impl Closed {
         }
         self.buffered += 1;
         self.seen[vm].buffered += 1;
-        stream.queue.push_back(Waiting { request, dependency, kind: completed.map(|_| kind as u8) });
+        stream.queue.push_back(Waiting { request, dependency, kind: completed.map(|_| kind as u8), resume });
         self.schedule(number);
     }
 
@@ -319,12 +332,14 @@ impl Closed {
         let roles = self.roles.as_ref();
         let is_journal = roles.is_some_and(|roles| roles.is_journal(vm, stream));
         let awaited = roles.and_then(|roles| roles.awaited(vm, stream));
+        let kept_out = roles.and_then(|roles| roles.kept_out(vm, stream));
         let commits = is_journal.then(|| self.journal(vm, stream));
         let awaits = awaited.map(|awaited| {
             let journal = self.journal(vm, awaited);
             (journal, self.journals[journal as usize].commits.add_waiter())
         });
-        self.streams.push(Stream { vm, commits, awaits, ..Stream::default() });
+        let kept_out = kept_out.map(|(by, when)| (self.journal(vm, by), when));
+        self.streams.push(Stream { vm, commits, awaits, kept_out, ..Stream::default() });
         number
     }
 
@@ -333,7 +348,12 @@ impl Closed {
         let number = self.journals.len() as u32;
         let number = *self.journal_index.entry((vm, stream)).or_insert(number);
         if number as usize == self.journals.len() {
-            self.journals.push(JournalOf { vm, commits: Journal::starting_at(self.start), scheduled: None });
+            self.journals.push(JournalOf {
+                vm,
+                commits: Journal::starting_at(self.start),
+                scheduled: None,
+                kept_out: Vec::new(),
+            });
         }
         number
     }
@@ -347,8 +367,10 @@ impl Closed {
         match stream.due(self.seen[usize::from(stream.vm.0)].progress) {
             Some(Due::At(due)) => {
                 stream.scheduled = true;
-                self.sequence += 1;
-                self.due.push(Reverse((due, self.sequence, Sender::Stream(number))));
+                if let Some((journal, _)) = stream.kept_out {
+                    stream.logged = self.journals[journal as usize].commits.logged(self.now);
+                }
+                self.push_stream(due, number);
             }
             Some(Due::Commit(since, commit)) => {
                 stream.commit_wait = CommitWait::Wants;
@@ -358,6 +380,11 @@ impl Closed {
             }
             None => {}
         }
+    }
+
+    fn push_stream(&mut self, due: Timestamp, number: u32) {
+        self.sequence += 1;
+        self.due.push(Reverse((due, self.sequence, Sender::Stream(number))));
     }
 
     /// Schedules the next request of a journal, if it is known when that comes.
@@ -374,12 +401,52 @@ impl Closed {
         });
     }
 
-    /// Removes arrivals of journals that are out of date from the head of [`Closed::due`].
-    fn drop_outdated(&mut self) {
-        while let Some(&Reverse((at, sequence, Sender::Journal(number)))) = self.due.peek()
-            && self.journals[number as usize].scheduled != Some((at, sequence))
-        {
+    /// Makes the head of [`Closed::due`] true: removes arrivals of journals that are out of date, and puts off those of
+    /// streams that are kept out.
+    fn settle_head(&mut self) {
+        while let Some(&Reverse((due, sequence, sender))) = self.due.peek() {
+            match sender {
+                Sender::Journal(number) if self.journals[number as usize].scheduled != Some((due, sequence)) => {
+                    self.due.pop();
+                }
+                Sender::Stream(number) if self.put_off(number, due) => {}
+                _ => return,
+            }
+        }
+    }
+
+    /// Puts off the request of a stream at the head of [`Closed::due`] if its journal keeps it out, or has kept it out
+    /// since it was scheduled.
+    fn put_off(&mut self, number: u32, due: Timestamp) -> bool {
+        let stream = &mut self.streams[number as usize];
+        let Some((journal, kept_out)) = stream.kept_out.filter(|_| stream.next_is_kept_out()) else { return false };
+        let JournalOf { commits, kept_out: waiting, .. } = &mut self.journals[journal as usize];
+        if commits.logs() {
             self.due.pop();
+            waiting.push((number, due));
+            return true;
+        }
+        let stood = commits.logged(self.now).saturating_sub(stream.logged);
+        if kept_out == KeptOut::AtSend || stood == Nanos::ZERO {
+            return false;
+        }
+        stream.logged += stood;
+        self.due.pop();
+        self.push_stream(due.saturating_add(stood), number);
+        true
+    }
+
+    /// Schedules the streams that a journal kept out, if its log is written.
+    fn let_in(&mut self, number: u32) {
+        let JournalOf { commits, kept_out: waiting, .. } = &mut self.journals[number as usize];
+        if waiting.is_empty() || commits.logs() {
+            return;
+        }
+        let logged = commits.logged(self.now);
+        for (number, due) in std::mem::take(waiting) {
+            let stream = &mut self.streams[number as usize];
+            let due = stream.due_when_let_in(due, self.now, logged);
+            self.push_stream(due, number);
         }
     }
 
@@ -387,6 +454,7 @@ impl Closed {
     fn take_commit(&mut self, now: Timestamp, number: u32) -> Request {
         self.journals[number as usize].scheduled = None;
         let request = self.with_journal(number, |commits| commits.take(now));
+        self.let_in(number);
         self.schedule_journal(number);
         request
     }
@@ -410,6 +478,7 @@ impl Closed {
                 self.schedule(stream);
             }
         }
+        self.let_in(number);
         self.schedule_journal(number);
     }
 
@@ -434,7 +503,7 @@ impl Closed {
 impl Source for Closed {
     fn next(&mut self) -> Result<Next, ReplayError> {
         self.read_ahead()?;
-        self.drop_outdated();
+        self.settle_head();
         Ok(match self.due.peek() {
             Some(&Reverse((due, _, _))) => Next::At(due.max(self.now)),
             None if self.exhausted && self.buffered == 0 => Next::Exhausted,
@@ -482,5 +551,7 @@ impl Source for Closed {
 
 #[cfg(test)]
 mod journal_tests;
+#[cfg(test)]
+mod log_write_tests;
 #[cfg(test)]
 mod tests;

@@ -2,9 +2,10 @@
 
 use std::collections::VecDeque;
 
-use traces::{Request, Timestamp, VmId};
+use traces::{Nanos, Request, Timestamp, VmId};
 
 use super::dependencies::{Dependency, Recorded, Since, UNAWAITED, WAITED_FOR};
+use super::log_writes::KeptOut;
 use super::write_back::Progress;
 
 #[derive(Debug)]
@@ -13,6 +14,8 @@ pub(super) struct Waiting {
     pub(super) dependency: Dependency,
     /// The kind of the request; `None` if it never completed.
     pub(super) kind: Option<u8>,
+    /// Of a stream that is kept out as it sends: from the end of the log write to this request.
+    pub(super) resume: Option<Nanos>,
 }
 
 /// The completion times of one kind in the replay of a stream, without the first `forgotten` ones, which are no longer
@@ -68,6 +71,10 @@ pub(super) struct Stream {
     /// The journal that it waits for, and its number among those that do.
     pub(super) awaits: Option<(u32, u32)>,
     pub(super) commit_wait: CommitWait,
+    /// The journal that keeps it out, and when.
+    pub(super) kept_out: Option<(u32, KeptOut)>,
+    /// How long that journal had written its log when the next request was scheduled.
+    pub(super) logged: Nanos,
     pub(super) recorded: Recorded,
     pub(super) queue: VecDeque<Waiting>,
     pub(super) completions: [Completions; 2],
@@ -83,6 +90,22 @@ pub(super) struct Stream {
 }
 
 impl Stream {
+    /// Whether its next request is one that the journal keeps out.
+    pub(super) fn next_is_kept_out(&self) -> bool {
+        self.queue.front().is_some_and(|next| next.resume.is_some())
+    }
+
+    /// When its next request arrives, which was due at `due` and was kept out until `now`. Its journal has written its log
+    /// for `logged` by now.
+    pub(super) fn due_when_let_in(&mut self, due: Timestamp, now: Timestamp, logged: Nanos) -> Timestamp {
+        let stood = logged.saturating_sub(std::mem::replace(&mut self.logged, logged));
+        match (self.kept_out, self.queue.front().and_then(|next| next.resume)) {
+            (Some((_, KeptOut::Throughout)), _) => due.saturating_add(stood),
+            (_, Some(resume)) if due <= now => now.saturating_add(resume),
+            _ => due,
+        }
+    }
+
     /// Takes a request from before the replay as sent and completed when it was recorded.
     pub(super) fn pass(&mut self, arrival: Timestamp, completed: Option<Timestamp>, kind: usize) {
         self.replayed_arrival = arrival;
@@ -93,7 +116,7 @@ impl Stream {
 
     /// When the next request arrives, if that is known. `progress` is that of its VM.
     pub(super) fn due(&mut self, progress: Progress) -> Option<Due> {
-        let Waiting { request, dependency: Dependency { since, span, completed }, kind } = *self.queue.front()?;
+        let Waiting { request, dependency: Dependency { since, span, completed }, kind, .. } = *self.queue.front()?;
         let is_write_back = since == Since::Arrival && kind == Some(UNAWAITED as u8);
         let burst = if is_write_back { progress.burst(request.arrival, span) } else { None };
         let waited_for = self.completions[WAITED_FOR].reached(completed[WAITED_FOR])?;
