@@ -28,7 +28,17 @@ fn log_writes(records: &[Record], service: u64) -> Vec<(u64, u64)> {
 
 /// Processes that sync, and a writer that they do not wait for. It thinks for these times on average, and is kept out.
 fn with_writer(kept_out: Option<KeptOut>, think: u64, service: u64, until: u64) -> Vec<Record> {
-    let mut records = synced(&THINKS, service, until);
+    beside(synced(&THINKS, service, until), |_| kept_out, think, service, until)
+}
+
+/// A writer beside processes that sync. After think time number `n` it is kept out so.
+fn beside(
+    mut records: Vec<Record>,
+    kept_out: impl Fn(u64) -> Option<KeptOut>,
+    think: u64,
+    service: u64,
+    until: u64,
+) -> Vec<Record> {
     let log = log_writes(&records, service);
     let (mut at, mut n) = (0, 0);
     while at < until {
@@ -36,7 +46,7 @@ fn with_writer(kept_out: Option<KeptOut>, think: u64, service: u64, until: u64) 
         let since = at + service;
         at = since + drawn(think, n);
         for &(begin, end) in &log {
-            match kept_out {
+            match kept_out(n) {
                 Some(KeptOut::AtSend) if begin < at && at < end => at = end + RESUMES,
                 Some(KeptOut::Throughout) if begin < at && since < end => at += end - begin.max(since),
                 _ => {}
@@ -92,6 +102,23 @@ fn writer_that_sends_during_log_writes_is_not_kept_out() {
         assert_eq!(found(&with_writer(None, 9_000, service, 2_000_000), WRITER), None, "a request takes {service}");
         // Nor are processes that wait for each commit that begins after their writes.
         assert!((0..3).all(|stream| found(&synced(&THINKS, service, 2_000_000), stream).is_none()), "{service}");
+    }
+}
+
+#[test]
+fn writer_that_is_kept_out_of_some_log_writes_only_is_not() {
+    let of_three = |n: u64| (n % 3 > 0).then_some(KeptOut::AtSend);
+    let trace = beside(synced(&THINKS, 2_000, 8_000_000), of_three, 9_000, 2_000, 8_000_000);
+    assert_eq!(found(&trace, WRITER), None);
+}
+
+#[test]
+fn writer_that_stands_still_is_told_apart_where_the_log_is_written_all_the_time() {
+    // Then most writes come soon after a log write, whatever their process does.
+    let busy = synced(&[3_011, 5_023, 1_707], 700, 8_000_000);
+    for kept_out in [KeptOut::AtSend, KeptOut::Throughout] {
+        let trace = beside(busy.clone(), |_| Some(kept_out), 9_000, 700, 8_000_000);
+        assert_eq!(found(&trace, WRITER), Some((JOURNAL, kept_out)));
     }
 }
 

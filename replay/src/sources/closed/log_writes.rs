@@ -77,14 +77,6 @@ impl KeptOut {
         if during < EXPECTED_DURING_MIN || seen.during as f64 > DURING_SHARE_MAX * during {
             return None;
         }
-        if cfg!(test) {
-            eprintln!(
-                "during {} of {during}, after {} of {right_after}, n {}",
-                seen.during,
-                seen.right_after,
-                thinks.len()
-            );
-        }
         // Those that would have sent during log writes have all waited until the end of one, or have gone on from there and
         // sent at any other time.
         let at_any_time = right_after / (1.0 - during / thinks.len() as f64).max(f64::EPSILON);
