@@ -189,7 +189,7 @@ fn depth_is_that_of_each_drives_queue_unless_given() {
 fn cost_for_a_vm_says_over_how_many_requests_it_is() {
     let (oltp, file) = (sample("oltp.parquet"), format!("file={}@64g", sample("file.parquet")));
     let compare =
-        ["compare", &oltp, "--vm", &file, "--schedulers", "cats,fifo", "--pacing", "closed", "--limit", "8000"];
+        ["compare", &oltp, "--vm", &file, "--schedulers", "cats,fifo", "--pacing", "closed", "--limit", "12000"];
     let cost = |more: &[&str]| {
         let text = stdout(&[&compare[..], &["--per-vm"], more].concat());
         let text = text.split_whitespace().collect::<Vec<&str>>().join(" ");

@@ -7,7 +7,7 @@
 //!
 //! The *log write* of a commit lasts from its first request to the completion of all before the durable one, or to the
 //! arrival of that one if it does not wait. A commit without other requests has none. A stream that is kept out sends
-//! hardly any writes during log writes. Chance is counted in the trace itself: its think times, each put in the place of
+//! hardly any writes during log writes, and right after them no fewer than by chance. Chance is counted in the trace itself: its think times, each put in the place of
 //! another ([`PLACES`]).
 
 use std::collections::VecDeque;
@@ -75,6 +75,10 @@ impl KeptOut {
         let mean = |sum: u64| sum as f64 / PLACES as f64;
         let (during, right_after) = (mean(by_chance.during), mean(by_chance.right_after));
         if during < EXPECTED_DURING_MIN || seen.during as f64 > DURING_SHARE_MAX * during {
+            return None;
+        }
+        // Whatever else stops it, such as a busy processor, does not end with the log write.
+        if 2.0 * (seen.right_after as f64) < right_after {
             return None;
         }
         // Those that would have sent during log writes have all waited until the end of one, or have gone on from there and
