@@ -7,8 +7,8 @@
 //!
 //! The *log write* of a commit lasts from its first request to the completion of all before the durable one, or to the
 //! arrival of that one if it does not wait. A commit without other requests has none. A stream that is kept out sends
-//! hardly any writes during log writes, and right after them no fewer than by chance. Chance is counted in the trace itself: its think times, each put in the place of
-//! another ([`PLACES`]).
+//! hardly any writes during log writes, and right after them no fewer than by chance. Chance is counted in the trace
+//! itself: its think times, each put in the place of another ([`PLACES`]).
 
 use std::collections::VecDeque;
 
@@ -38,7 +38,7 @@ pub(super) enum KeptOut {
 struct Ends {
     /// During a log write.
     during: u64,
-    /// Right after a log write that began or ended within the think time.
+    /// Right after a log write that ended within the think time.
     right_after: u64,
 }
 
