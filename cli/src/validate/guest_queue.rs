@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
-use replay::sources::closed::{BUFFERED_MAX, JournalRoles};
+use replay::sources::closed::{BUFFERED_MAX, StreamRoles};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::stack::StackSpec;
 use replay::{Engine, Host, Observer, Served};
@@ -156,7 +156,7 @@ pub fn replay<H: Host>(records: &[Record], path: &Path, target: Target, host: H)
 /// By stream, the number of requests of each stream that was active to the end of the capture. Journals never use up
 /// theirs: they repeat commits.
 fn left(records: &[Record]) -> BTreeMap<StreamId, u64> {
-    let roles = JournalRoles::of(&records[..records.len().min(BUFFERED_MAX)]);
+    let roles = StreamRoles::of(&records[..records.len().min(BUFFERED_MAX)]);
     let span = records.last().map_or(0, |last| last.request.arrival.as_ns());
     let late = Timestamp::from_ns(span - span / LAST_PART);
     let mut left: BTreeMap<StreamId, (u64, bool)> = BTreeMap::new();

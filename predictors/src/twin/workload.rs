@@ -3,7 +3,7 @@
 //! A [`Workload`] holds the facts that the simulation needs, beside the trace, to send the VM's requests again on
 //! another device:
 //!
-//! - which of its streams are journals, and which wait for their commits ([`JournalRoles`]),
+//! - which of its streams are journals, and which wait for their commits ([`StreamRoles`]),
 //! - the limits of the VM's own queue: depth, length of a request, merging, throttled background writes, scheduler,
 //! - the share of completions that the host reports together with the next one.
 //!
@@ -11,7 +11,7 @@
 //! system are not modelled here: the trace already holds the requests that leave them.
 
 use replay::Limits;
-use replay::sources::JournalRoles;
+use replay::sources::StreamRoles;
 use traces::{Nanos, Operation, Record, Sectors, Timestamp, VmId};
 
 use crate::isolated_trace::{IsolatedTrace, TracedRequest, each_issued};
@@ -29,7 +29,7 @@ const THROTTLED_WRITES_MIN: usize = 50;
 /// The workload of a VM, inferred from its isolated trace.
 pub(crate) struct Workload {
     /// The journals among its streams, and the streams that wait for them, as of VM 0.
-    pub(crate) journal_roles: JournalRoles,
+    pub(crate) roles: StreamRoles,
     /// Share of completions that are reported only with the next one.
     pub(crate) coalesced_share: f64,
     /// The number of background writes (which no process waits for) and flushes in flight from which on no further
@@ -51,7 +51,7 @@ pub(crate) fn infer(trace: &IsolatedTrace) -> Workload {
     let records: Vec<Record> = trace.requests.iter().map(|request| request.record(VmId::default())).collect();
     let background_depth = background_depth(trace);
     Workload {
-        journal_roles: JournalRoles::of(&records),
+        roles: StreamRoles::of(&records),
         coalesced_share: coalesced_share(trace),
         background_depth,
         flush_depth: flush_depth(trace, background_depth),

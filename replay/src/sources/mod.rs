@@ -12,7 +12,7 @@ pub mod random;
 
 pub use addresses::{AddressMap, Mapping};
 pub use asap::Asap;
-pub use closed::{Closed, JournalRoles};
+pub use closed::{Closed, StreamRoles};
 pub use merged_traces::{
     Cursor, MergedTraces, Position, RecordedResponses, TimeWindow, TraceRead, VmTrace, each_within, extent,
 };

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use replay::sources::{AddressMap, Closed, JournalRoles, MergedTraces, TimeWindow, VmTrace};
+use replay::sources::{AddressMap, Closed, MergedTraces, StreamRoles, TimeWindow, VmTrace};
 use traces::trace::Layer;
 use traces::{InMemoryTrace, Record, Sectors, Timestamp, TraceMeta, VmId};
 
@@ -24,12 +24,12 @@ pub(crate) fn within(trace: &IsolatedTrace, from: Timestamp, to: Timestamp) -> &
 pub(crate) fn closed(parts: &[&[TracedRequest]], workloads: &[Workload], start: Timestamp) -> Closed {
     // A replay asks for none of it.
     let meta = TraceMeta::new("isolated", Layer::GuestQueue, "trace");
-    let mut roles = JournalRoles::default();
+    let mut roles = StreamRoles::default();
     let mut throttled = Vec::new();
     let trace = |(vm, (part, workload)): (usize, (&&[TracedRequest], &Workload))| {
         let vm = VmId(vm as u16);
         let records: Vec<Record> = part.iter().map(|request| request.record(vm)).collect();
-        roles.add_vm(vm, &workload.journal_roles);
+        roles.add_vm(vm, &workload.roles);
         throttled.extend((workload.background_depth < u32::MAX).then_some(vm));
         VmTrace {
             name: String::new(),

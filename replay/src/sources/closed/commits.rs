@@ -20,8 +20,8 @@ use std::collections::VecDeque;
 use traces::results::JournalCommits;
 use traces::{Nanos, Request, Timestamp};
 
-use super::journal_roles::is_durable;
 use super::log_writes::LogWrites;
+use super::roles::is_durable;
 
 /// The most requests of one commit. More are the next one's: memory is bounded.
 const COMMIT_REQUESTS_MAX: u32 = 4096;

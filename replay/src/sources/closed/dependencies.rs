@@ -21,11 +21,13 @@
 //!    lets one of them continue. In a stream of depth d, arrival number n then depends on completion number n - d, and
 //!    not on the latest one. It does so where think times counted from that completion are twice as steady
 //!    ([`Steadiness`]). Processes with widely spread think times cannot be detected in this way.
-//! 5. A process that waits for a commit of the journal (`closed/journal_roles.rs`) sends one think time after the end
+//! 5. A process that waits for a commit of the journal (`closed/roles.rs`) sends one think time after the end
 //!    of that commit, and wants it when all that it sent before has completed (`closed/commits.rs`).
-//! 6. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
+//! 6. A batch of a stream with a pace of its own (`closed/pace.rs`) comes one recorded distance after the batch before,
+//!    or when the clock says so, not one think time after a completion.
+//! 7. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
 //!    far: what it would do beyond that is unknown. So a congested drive slows down write-back, too.
-//! 7. Write-back at this maximum comes when a completion makes room for it, if it did so in the trace: this time and,
+//! 8. Write-back at this maximum comes when a completion makes room for it, if it did so in the trace: this time and,
 //!    in the mean, the times before, by the measure of rule 3. So a backlog drains as fast as the drive lets it.
 
 use std::cmp::Reverse;
@@ -34,6 +36,7 @@ use std::collections::{BinaryHeap, VecDeque};
 use traces::{Nanos, Timestamp};
 
 use super::commits::Wait;
+use super::pace::Begins;
 
 /// The index of requests that are waited for.
 pub(super) const WAITED_FOR: usize = 0;
@@ -175,13 +178,15 @@ impl Default for Recorded {
 }
 
 impl Recorded {
-    /// Infers the dependency of the next arrival of the stream, which waited for a commit if `wait` names one.
+    /// Infers the dependency of the next arrival of the stream, which waited for a commit if `wait` names one, and
+    /// begins a batch of a stream with a pace if `begins` says when.
     pub(super) fn infer(
         &mut self,
         arrival: Timestamp,
         completed: Option<Timestamp>,
         kind: usize,
         wait: Option<Wait>,
+        begins: Option<Begins>,
     ) -> Dependency {
         self.kinds[UNAWAITED].pass(arrival);
         let latest = self.kinds[WAITED_FOR].pass(arrival);
@@ -210,7 +215,9 @@ impl Recorded {
         let by_turns = kind == WAITED_FOR && self.goes_by_turns();
         let by_chance = others && self.lag[WAITED_FOR] > CHANCE_ABOVE;
         let (since, span, waited_for) = match (turn, latest, wait) {
+            (_, _, Some(Wait { commit, .. })) if begins.is_some() => (Since::Commit(commit), Nanos::ZERO, done),
             (_, _, Some(Wait { commit, end })) => (Since::Commit(commit), arrival.since(end), done),
+            _ if begins.is_some() => (Since::Arrival, Nanos::ZERO, 0),
             (Some(turn), ..) if by_turns && bound > self.asked[WAITED_FOR] => {
                 (Since::Completion, arrival.saturating_since(turn), bound)
             }
@@ -221,7 +228,10 @@ impl Recorded {
             },
         };
         self.ask(WAITED_FOR, waited_for);
-        self.ask(kind, bound);
+        // A program that reads ahead has one batch more outstanding where its reads take longer.
+        if !matches!(begins, Some(Begins::After(_))) {
+            self.ask(kind, bound);
+        }
         Dependency { since, span, completed: self.asked }
     }
 

@@ -118,7 +118,7 @@ fn replay_that_begins_within_a_trace_goes_on_as_recorded() {
     // A process that keeps two reads outstanding.
     trace.extend((0..360).map(|round| record(5, round * 550, 1_000, Operation::Read, Flags::empty())));
     trace.sort_by_key(|record| record.request.arrival);
-    let roles = JournalRoles::of(&trace);
+    let roles = StreamRoles::of(&trace);
     let mut waited = 0;
     for start in (10_000..60_000).step_by(317) {
         let source = || closed_over(trace.clone()).with_roles(roles.clone()).starting_at(Timestamp::from_ns(start));
@@ -192,13 +192,13 @@ fn process_that_does_not_wait_is_not_made_to() {
         trace.push(record(6, round * 1_150 + shift, 300, Operation::Read, Flags::empty()));
     }
     trace.sort_by_key(|record| record.request.arrival);
-    let roles = JournalRoles::of(&trace);
+    let roles = StreamRoles::of(&trace);
     let awaited = |stream| roles.awaited(VmId(0), StreamId(stream));
     assert_eq!([0, 1, 5, 6].map(awaited), [Some(StreamId(JOURNAL)), Some(StreamId(JOURNAL)), None, None]);
     assert!(roles.is_journal(VmId(0), StreamId(JOURNAL)) && !roles.is_journal(VmId(0), StreamId(0)));
     // On a fast device it is not seen in arrivals during commits, but in commits that begin at once.
     let fast = synced(&[40_011], 30, 4_000_000);
-    assert_eq!(JournalRoles::of(&fast).awaited(VmId(0), StreamId(0)), Some(StreamId(JOURNAL)));
+    assert_eq!(StreamRoles::of(&fast).awaited(VmId(0), StreamId(0)), Some(StreamId(JOURNAL)));
 }
 
 #[test]
@@ -207,19 +207,19 @@ fn process_with_random_think_times_is_seen_to_wait() {
     let drawn = |mean: u64, commit: u64| commit.wrapping_mul(0x9e37_79b9_7f4a_7c15) % (2 * mean);
     for service in [3_000, 15] {
         let trace = synced_at_random(&[9_000], service, 6_000_000, drawn);
-        let awaited = JournalRoles::of(&trace).awaited(VmId(0), StreamId(0));
+        let awaited = StreamRoles::of(&trace).awaited(VmId(0), StreamId(0));
         assert_eq!(awaited, Some(StreamId(JOURNAL)), "a request takes {service}");
     }
     // Several share commits, which then begin late after most of their writes.
     let trace = synced_at_random(&[9_000, 7_001, 11_003], 5_000, 6_000_000, drawn);
-    let roles = JournalRoles::of(&trace);
+    let roles = StreamRoles::of(&trace);
     assert_eq!([0, 1, 2].map(|of| roles.awaited(VmId(0), StreamId(of))), [Some(StreamId(JOURNAL)); 3]);
     // On a slow device another process would go on during commits.
     let mut trace = synced_at_random(&[9_000], 3_000, 6_000_000, drawn);
     let other = |n: u64| record(5, n * 9_500 + n * 7_919 % 4_000, 400, Operation::Write, Flags::SYNC);
     trace.extend((0..600).map(other));
     trace.sort_by_key(|record| record.request.arrival);
-    assert_eq!(JournalRoles::of(&trace).awaited(VmId(0), StreamId(5)), None);
+    assert_eq!(StreamRoles::of(&trace).awaited(VmId(0), StreamId(5)), None);
 }
 
 #[test]
@@ -228,7 +228,7 @@ fn process_that_thinks_for_long_or_syncs_seldom_is_not_made_to_wait() {
         let mut trace = synced(&THINKS[..2], 700, 2_000_000);
         trace.extend(own);
         trace.sort_by_key(|record| record.request.arrival);
-        JournalRoles::of(&trace).awaited(VmId(0), StreamId(5))
+        StreamRoles::of(&trace).awaited(VmId(0), StreamId(5))
     };
     // It writes past the page cache and thinks for several commits: one always ends before it goes on.
     let shift = |n: u64| n * 7_919 % 5_000;
@@ -269,7 +269,7 @@ fn journal_of_a_file_system_in_a_file_waits_for_no_other_journal() {
     // The upper one commits a few times by its timer, too.
     trace.extend((1..=5).map(|n| record(JOURNAL, end + n * 100_000, 100, Operation::Write, durable)));
     trace.sort_by_key(|record| record.request.arrival);
-    let roles = JournalRoles::of(&trace);
+    let roles = StreamRoles::of(&trace);
     let awaited = [0, 1, 2, JOURNAL].map(|stream| roles.awaited(VmId(0), StreamId(stream)));
     let upper = Some(StreamId(JOURNAL));
     assert_eq!(awaited, [upper, upper, upper, None]);
@@ -285,7 +285,11 @@ fn programs_that_make_their_own_writes_durable_have_no_journal() {
     };
     let mut trace: Vec<Record> = (1..=4).flat_map(writes).collect();
     trace.sort_by_key(|record| record.request.arrival);
-    assert_eq!(JournalRoles::of(&trace), JournalRoles::default());
+    let roles = StreamRoles::of(&trace);
+    for stream in (1..=4).map(StreamId) {
+        assert!(!roles.is_journal(VmId(0), stream));
+        assert_eq!((roles.awaited(VmId(0), stream), roles.kept_out(VmId(0), stream)), (None, None));
+    }
 }
 
 #[test]

@@ -65,7 +65,7 @@ fn before(arrivals: &BTreeMap<u32, Vec<u64>>, stream: u32, until: u64) -> Vec<u6
 
 /// The journal that keeps a stream out, and when.
 fn found(records: &[Record], stream: u32) -> Option<(u32, KeptOut)> {
-    JournalRoles::of(records).kept_out(VmId(0), StreamId(stream)).map(|(journal, when)| (journal.0, when))
+    StreamRoles::of(records).kept_out(VmId(0), StreamId(stream)).map(|(journal, when)| (journal.0, when))
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::collections::VecDeque;
 
 use traces::{Nanos, Timestamp};
 
-use super::journal_roles::{Commit, DURING_SHARE_MAX, EXPECTED_DURING_MIN, Sent};
+use super::roles::{Commit, DURING_SHARE_MAX, EXPECTED_DURING_MIN, Sent};
 
 /// In the places of how many other think times each one is put to count what chance does. Set by judgement; not varied.
 const PLACES: usize = 5;

@@ -4,7 +4,7 @@
 //! These completions are inferred from the times of the stream alone (`closed/dependencies.rs`): synchronous requests
 //! are waited for, others are not. Requests of one batch keep their recorded distances. A stream never has more
 //! requests outstanding than in the trace. Of the dependencies between streams one is known: processes that wait for
-//! commits of a journal (`closed/journal_roles.rs`), which commits as often as they need (`closed/commits.rs`), and keeps
+//! commits of a journal (`closed/roles.rs`), which commits as often as they need (`closed/commits.rs`), and keeps
 //! others from writing meanwhile (`closed/log_writes.rs`). Which streams these are is learned from the records that are
 //! read ahead before the start, or known ([`Closed::with_roles`]).
 //!
@@ -20,9 +20,9 @@ use traces::{Flags, Nanos, Operation, Record, Request, RequestId, StreamId, Time
 
 use self::commits::Journal;
 use self::dependencies::{Dependency, Since, UNAWAITED, WAITED_FOR};
-pub use self::journal_roles::JournalRoles;
-use self::journal_roles::is_durable;
 use self::log_writes::KeptOut;
+pub use self::roles::StreamRoles;
+use self::roles::is_durable;
 use self::stream::{CommitWait, Due, Stream, Waiting};
 use self::write_back::{Progress, WriteBack};
 use crate::source::{Next, ReplayError, Source};
@@ -30,8 +30,9 @@ use crate::sources::MergedTraces;
 
 mod commits;
 mod dependencies;
-mod journal_roles;
 mod log_writes;
+mod pace;
+mod roles;
 mod stream;
 mod write_back;
 
@@ -106,7 +107,7 @@ pub struct Closed {
     journals: Vec<JournalOf>,
     journal_index: BTreeMap<(VmId, StreamId), u32>,
     /// Which streams are journals and which wait for them, once that is known.
-    roles: Option<JournalRoles>,
+    roles: Option<StreamRoles>,
     /// Whether the first records have been read.
     has_begun: bool,
     /// Senders whose next arrival is known: by its time, then in the order in which it became known.
@@ -158,7 +159,7 @@ impl Closed {
 
     /// The same replay, of traces whose journals are known.
     #[must_use]
-    pub fn with_roles(self, roles: JournalRoles) -> Closed {
+    pub fn with_roles(self, roles: StreamRoles) -> Closed {
         Closed { roles: Some(roles), ..self }
     }
 
@@ -217,7 +218,7 @@ impl Closed {
                     None => self.exhausted = true,
                 }
             }
-            self.roles = Some(JournalRoles::of(&first));
+            self.roles = Some(StreamRoles::of(&first));
         }
         first.into_iter().for_each(|record| self.read(record));
         Ok(())
@@ -298,7 +299,9 @@ impl Closed {
             let writes = request.operation == Operation::Write;
             self.journals[journal as usize].commits.read_waiter(waiter, &request, completed, writes)
         });
-        let mut dependency = stream.recorded.infer(request.arrival, completed, kind, wait);
+        let paced = stream.paced.filter(|_| request.is_sync());
+        let begins = paced.and_then(|paced| stream.batches.begins(paced, request.arrival, completed));
+        let mut dependency = stream.recorded.infer(request.arrival, completed, kind, wait, begins);
         let mut resume = None;
         if let Some((journal, kept_out)) = stream.kept_out
             && request.operation == Operation::Write
@@ -310,14 +313,15 @@ impl Closed {
         }
         if request.arrival < self.start {
             if is_waited_for || completed.is_none_or(|completed| completed <= self.start) {
-                stream.pass(request.arrival, completed, kind);
+                stream.pass(request.arrival, completed, kind, begins.is_some());
                 return;
             }
             dependency = Dependency { since: Since::Start, span: self.start.since(Timestamp::ZERO), ..dependency };
         }
         self.buffered += 1;
         self.seen[vm].buffered += 1;
-        stream.queue.push_back(Waiting { request, dependency, kind: completed.map(|_| kind as u8), resume });
+        let kind = completed.map(|_| kind as u8);
+        stream.queue.push_back(Waiting { request, dependency, kind, resume, begins });
         self.schedule(number);
     }
 
@@ -334,13 +338,14 @@ impl Closed {
         let is_journal = roles.is_some_and(|roles| roles.is_journal(vm, stream));
         let awaited = roles.and_then(|roles| roles.awaited(vm, stream));
         let kept_out = roles.and_then(|roles| roles.kept_out(vm, stream));
+        let paced = roles.and_then(|roles| roles.paced(vm, stream));
         let commits = is_journal.then(|| self.journal(vm, stream));
         let awaits = awaited.map(|awaited| {
             let journal = self.journal(vm, awaited);
             (journal, self.journals[journal as usize].commits.add_waiter())
         });
         let kept_out = kept_out.map(|(by, when)| (self.journal(vm, by), when));
-        self.streams.push(Stream { vm, commits, awaits, kept_out, ..Stream::default() });
+        self.streams.push(Stream { vm, commits, awaits, kept_out, paced, ..Stream::default() });
         number
     }
 
@@ -488,6 +493,7 @@ impl Closed {
         let stream = &mut self.streams[number as usize];
         let mut head = stream.queue.pop_front().expect("a stream that is due has a request");
         stream.replayed_arrival = now;
+        stream.sends(now, head.begins.is_some(), head.kind);
         let seen = &mut self.seen[usize::from(stream.vm.0)];
         if stream.writes && !stream.writes_back {
             seen.progress.sends(now, head.request.arrival, &mut stream.late_ns);
@@ -535,7 +541,7 @@ impl Source for Closed {
         match self.outstanding[id.index()] {
             (Sender::Journal(number), _) => self.commit_completed(now, number),
             (Sender::Stream(number), Some(kind)) => {
-                self.streams[number as usize].completions[usize::from(kind)].times.push_back(now);
+                self.streams[number as usize].completes(now, kind);
                 self.schedule(number);
             }
             (Sender::Stream(_), None) => {}
@@ -554,5 +560,7 @@ impl Source for Closed {
 mod journal_tests;
 #[cfg(test)]
 mod log_write_tests;
+#[cfg(test)]
+mod pace_tests;
 #[cfg(test)]
 mod tests;

@@ -6,6 +6,7 @@ use traces::{Nanos, Request, Timestamp, VmId};
 
 use super::dependencies::{Dependency, Recorded, Since, UNAWAITED, WAITED_FOR};
 use super::log_writes::KeptOut;
+use super::pace::{Batches, Begins, Paced};
 use super::write_back::Progress;
 
 #[derive(Debug)]
@@ -16,6 +17,8 @@ pub(super) struct Waiting {
     pub(super) kind: Option<u8>,
     /// Of a stream that is kept out as it sends: from the end of the log write to this request.
     pub(super) resume: Option<Nanos>,
+    /// Of a stream with a pace: when the batch begins that this request begins.
+    pub(super) begins: Option<Begins>,
 }
 
 /// The completion times of one kind in the replay of a stream, without the first `forgotten` ones, which are no longer
@@ -31,6 +34,10 @@ impl Completions {
     fn insert(&mut self, at: Timestamp) {
         let place = self.times.partition_point(|time| *time <= at);
         self.times.insert(place, at);
+    }
+
+    fn count(&self) -> u64 {
+        self.forgotten + self.times.len() as u64
     }
 
     /// When the request number `completed` completed; `None` if it has not. Later calls ask for no smaller number.
@@ -75,6 +82,15 @@ pub(super) struct Stream {
     pub(super) kept_out: Option<(u32, KeptOut)>,
     /// How long that journal had written its log when the next request was scheduled.
     pub(super) logged: Nanos,
+    /// Its pace, if it has one.
+    pub(super) paced: Option<Paced>,
+    pub(super) batches: Batches,
+    /// When its latest batch began, or all before it had completed.
+    pub(super) replayed_batch: Timestamp,
+    /// The number of requests that it has sent, of those that are waited for.
+    pub(super) sent: u64,
+    /// How many of these have to complete until all before the latest batch has.
+    pub(super) before_batch: u64,
     pub(super) recorded: Recorded,
     pub(super) queue: VecDeque<Waiting>,
     pub(super) completions: [Completions; 2],
@@ -107,16 +123,36 @@ impl Stream {
     }
 
     /// Takes a request from before the replay as sent and completed when it was recorded.
-    pub(super) fn pass(&mut self, arrival: Timestamp, completed: Option<Timestamp>, kind: usize) {
+    pub(super) fn pass(&mut self, arrival: Timestamp, completed: Option<Timestamp>, kind: usize, begins: bool) {
         self.replayed_arrival = arrival;
         if let Some(completed) = completed {
             self.completions[kind].insert(completed);
+        }
+        self.sends(arrival, begins, completed.map(|_| kind as u8));
+        self.replayed_batch = self.replayed_batch.max(self.batches.done_before);
+    }
+
+    /// Counts a request that is sent, which begins a batch or does not.
+    pub(super) fn sends(&mut self, now: Timestamp, begins: bool, kind: Option<u8>) {
+        if begins {
+            (self.replayed_batch, self.before_batch) = (now, self.sent);
+        }
+        self.sent += u64::from(kind == Some(WAITED_FOR as u8));
+    }
+
+    /// A request of this kind has completed.
+    pub(super) fn completes(&mut self, now: Timestamp, kind: u8) {
+        let completions = &mut self.completions[usize::from(kind)];
+        completions.times.push_back(now);
+        if kind == WAITED_FOR as u8 && completions.count() == self.before_batch {
+            self.replayed_batch = self.replayed_batch.max(now);
         }
     }
 
     /// When the next request arrives, if that is known. `progress` is that of its VM.
     pub(super) fn due(&mut self, progress: Progress) -> Option<Due> {
-        let Waiting { request, dependency: Dependency { since, span, completed }, kind, .. } = *self.queue.front()?;
+        let Waiting { request, dependency: Dependency { since, span, completed }, kind, begins, .. } =
+            *self.queue.front()?;
         let is_write_back = since == Since::Arrival && kind == Some(UNAWAITED as u8);
         let burst = if is_write_back { progress.burst(request.arrival, span) } else { None };
         let waited_for = self.completions[WAITED_FOR].reached(completed[WAITED_FOR])?;
@@ -132,6 +168,13 @@ impl Stream {
                 CommitWait::Served(end) => end,
             },
         };
-        Some(Due::At(burst.unwrap_or_else(|| begin + span).max(self.replayed_arrival).max(waited_for).max(unawaited)))
+        let paced = match begins {
+            Some(_) if self.completions[WAITED_FOR].count() < self.before_batch => return None,
+            Some(Begins::At(time)) => time,
+            Some(Begins::After(distance)) => self.replayed_batch.saturating_add(distance),
+            None => Timestamp::ZERO,
+        };
+        let due = burst.unwrap_or_else(|| begin + span).max(paced);
+        Some(Due::At(due.max(self.replayed_arrival).max(waited_for).max(unawaited)))
     }
 }

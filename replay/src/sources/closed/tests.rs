@@ -237,7 +237,7 @@ fn since_of(lag: fn(u64) -> u64) -> Since {
     let mut recorded = Recorded::default();
     let infer = |n: u64| {
         let completed = Timestamp::from_ns((n + 2) * 10 - lag(n));
-        recorded.infer(Timestamp::from_ns(n * 10), Some(completed), WAITED_FOR, None).since
+        recorded.infer(Timestamp::from_ns(n * 10), Some(completed), WAITED_FOR, None, None).since
     };
     (0..60).map(infer).last().unwrap()
 }

@@ -31,6 +31,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use traces::{Flags, Nanos, Operation, Record, Request, StreamId, Timestamp, VmId};
 
 use super::log_writes::KeptOut;
+use super::pace::Paced;
 
 /// Fewest commits of a journal, and fewest waits of a stream, that show it. Set by judgement; not varied.
 const SEEN_MIN: u64 = 16;
@@ -52,15 +53,16 @@ const STEADY_SHARE_MAX: f64 = 0.5;
 
 /// The journals, the streams that wait for each, and the streams that each keeps out while it writes its log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct JournalRoles {
+pub struct StreamRoles {
     waiting: BTreeMap<(VmId, StreamId), StreamId>,
     journals: BTreeSet<(VmId, StreamId)>,
     kept_out: BTreeMap<(VmId, StreamId), (StreamId, KeptOut)>,
+    paced: BTreeMap<(VmId, StreamId), Paced>,
 }
 
-impl JournalRoles {
+impl StreamRoles {
     /// Finds them in `records`, which are in the order of arrival.
-    pub fn of(records: &[Record]) -> JournalRoles {
+    pub fn of(records: &[Record]) -> StreamRoles {
         let mut streams: BTreeMap<(VmId, StreamId), Vec<Sent>> = BTreeMap::new();
         let mut spans: BTreeMap<VmId, (Timestamp, Timestamp)> = BTreeMap::new();
         for Record { request, observed } in records {
@@ -75,7 +77,8 @@ impl JournalRoles {
                 });
             }
         }
-        let mut roles = JournalRoles::default();
+        let mut roles = StreamRoles::default();
+        let mut commits_of = BTreeMap::new();
         for (&vm, (first, last)) in &spans {
             let of_vm = || streams.range((vm, StreamId(0))..=(vm, StreamId(u32::MAX)));
             let with_commits = of_vm().filter_map(|(key, sent)| Some((*key, Commits::of(sent, last.since(*first))?)));
@@ -83,6 +86,14 @@ impl JournalRoles {
             journals.sort_by_key(|(key, commits)| (Reverse(commits.commits.len()), *key));
             for ((_, journal), commits) in journals.into_iter().take(JOURNALS_MAX) {
                 roles.add(vm, journal, &commits, of_vm());
+                commits_of.insert((vm, journal), commits);
+            }
+        }
+        for (stream, sent) in streams.iter().filter(|(stream, _)| !roles.journals.contains(stream)) {
+            let commits = roles.waiting.get(stream).and_then(|journal| commits_of.get(&(stream.0, *journal)));
+            if let Some(paced) = Paced::of(sent, commits.map_or(&[], |commits| &commits.commits)) {
+                roles.paced.insert(*stream, paced);
+                roles.kept_out.remove(stream);
             }
         }
         roles
@@ -117,10 +128,11 @@ impl JournalRoles {
     }
 
     /// Adds the roles that were found in the trace of one VM, for `vm`.
-    pub fn add_vm(&mut self, vm: VmId, found: &JournalRoles) {
+    pub fn add_vm(&mut self, vm: VmId, found: &StreamRoles) {
         self.waiting.extend(found.waiting.iter().map(|((_, stream), journal)| ((vm, *stream), *journal)));
         self.journals.extend(found.journals.iter().map(|(_, stream)| (vm, *stream)));
         self.kept_out.extend(found.kept_out.iter().map(|((_, stream), by)| ((vm, *stream), *by)));
+        self.paced.extend(found.paced.iter().map(|((_, stream), paced)| ((vm, *stream), *paced)));
     }
 
     /// Whether a stream is a journal. Its synchronous writes are commits; what it writes back is not.
@@ -136,6 +148,11 @@ impl JournalRoles {
     /// The journal that keeps a stream out, and when.
     pub(super) fn kept_out(&self, vm: VmId, stream: StreamId) -> Option<(StreamId, KeptOut)> {
         self.kept_out.get(&(vm, stream)).copied()
+    }
+
+    /// The pace of a stream that has one.
+    pub(super) fn paced(&self, vm: VmId, stream: StreamId) -> Option<Paced> {
+        self.paced.get(&(vm, stream)).copied()
     }
 }
 

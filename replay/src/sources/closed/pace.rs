@@ -1,0 +1,178 @@
+//! Streams that go at a pace of their own, whatever the drive does.
+//!
+//! Three programs send a request every 80 ms. One thinks for the rest of the 80 ms after each completion, so a slower
+//! drive makes it slower. One reads a file through read-ahead, and the request that it sends is for what it needs later:
+//! it does not wait. One sends by the clock, such as a player. A slow drive stops the last two only when requests take
+//! longer than the pace.
+//!
+//! They show in the times of the trace. Who waits keeps his think time, so his arrivals vary with the response times. Who
+//! does not keeps the distance between arrivals, so the times from completions to arrivals vary with the response times.
+//! Who goes by the clock makes up for what was late: after a distance that was too long comes one that was too short.
+//!
+//! A program may send several requests at once. So distances are counted between the beginnings of such *batches*; the
+//! other requests of a batch depend on each other as everywhere (`closed/dependencies.rs`).
+//!
+//! Read-ahead sends a batch as the program comes to the beginning of the batch before (`page_cache_async_ra`,
+//! `mm/readahead.c`, Linux 6.1). Then the program waits until that one has been read, if it has not, and goes through it.
+//! So the next batch comes one distance after the last one, or after the completion of the one before that if this is
+//! later.
+
+use traces::{Nanos, Timestamp};
+
+use super::roles::{Commit, Sent};
+
+/// Fewest batches that show a pace. Set by judgement; not varied.
+const BATCHES_MIN: usize = 64;
+/// A distance is regular if it is off the median by less than this part of it. Others are pauses, or batches of which a
+/// page cache needed none. Set by judgement; not varied.
+const REGULAR_PART: f64 = 0.25;
+/// Smallest share of regular distances. Set by judgement; not varied.
+const REGULAR_SHARE_MIN: f64 = 0.75;
+/// Largest mean deviation of regular distances, as a share of the median. Set by judgement; not varied.
+const DEVIATION_MAX: f64 = 0.1;
+/// Largest deviation of distances, as a share of that of think times, of a stream that does not wait. Set by judgement;
+/// not varied.
+const UNMOVED_SHARE_MAX: f64 = 0.5;
+/// The same of a stream that goes by the clock, since response times may hardly vary. Set by judgement; not varied.
+const CLOCK_SHARE_MAX: f64 = 1.1;
+/// Largest correlation of a distance with the one before, of a stream that goes by the clock: -1/2 if nothing else
+/// disturbs it, and 0 without a clock. Set by judgement; not varied.
+const CLOCK_CORRELATION_MAX: f64 = -0.25;
+
+/// What a batch is counted from.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Pace {
+    /// The batch before.
+    Own,
+    /// A clock.
+    Clock,
+}
+
+/// The pace of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Paced {
+    pub(super) by: Pace,
+    /// A request that comes later than this after the one before begins a batch.
+    apart: Nanos,
+}
+
+/// When a batch begins, at the earliest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Begins {
+    /// At this time, if all before the latest batch has completed.
+    At(Timestamp),
+    /// This long after the latest batch, and after the completion of all before it.
+    After(Nanos),
+}
+
+/// The batches of a stream that have been read.
+#[derive(Debug, Default)]
+pub(super) struct Batches {
+    latest: Option<Timestamp>,
+    begun: Timestamp,
+    /// When all had completed that was sent.
+    done: Timestamp,
+    /// When all had completed that was sent before the latest batch.
+    pub(super) done_before: Timestamp,
+}
+
+impl Batches {
+    /// When the batch begins that a request with these times begins; `None` if it belongs to the batch before.
+    pub(super) fn begins(&mut self, paced: Paced, arrival: Timestamp, completed: Option<Timestamp>) -> Option<Begins> {
+        let latest = self.latest.replace(arrival);
+        let done = self.done;
+        self.done = done.max(completed.unwrap_or_default());
+        if latest.is_some_and(|latest| arrival.since(latest) <= paced.apart) {
+            return None;
+        }
+        let since = self.begun.max(self.done_before);
+        (self.begun, self.done_before) = (arrival, done);
+        let begins = match paced.by {
+            Pace::Own if latest.is_some() => Begins::After(arrival.saturating_since(since)),
+            _ => Begins::At(arrival),
+        };
+        Some(begins)
+    }
+}
+
+impl Paced {
+    /// The pace of a stream that sent these requests, if it has one. It waits for these commits, which may be none.
+    pub(super) fn of(sent: &[Sent], commits: &[Commit]) -> Option<Paced> {
+        let (first, last) = (sent.first()?.arrival, sent.last()?.arrival);
+        let apart = Nanos::from_ns(last.since(first).as_ns() / (2 * sent.len() as u64));
+        let times = Times::of(sent, commits, apart);
+        if times.distances.len() < BATCHES_MIN {
+            return None;
+        }
+        let mut sorted = times.distances.clone();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let median = sorted[sorted.len() / 2];
+        let regular: Vec<bool> =
+            times.distances.iter().map(|distance| (distance - median).abs() < REGULAR_PART * median).collect();
+        let is_regular = |n: &usize| regular[*n];
+        let count = regular.iter().filter(|is_regular| **is_regular).count();
+        let deviation = mean_deviation((0..regular.len()).filter(is_regular).map(|n| times.distances[n]));
+        let of_thinks = mean_deviation((0..regular.len()).filter(is_regular).map(|n| times.thinks[n]));
+        if (count as f64) < REGULAR_SHARE_MIN * regular.len() as f64 || deviation > DEVIATION_MAX * median {
+            return None;
+        }
+        let by_clock = correlation(&times.distances, &regular) <= CLOCK_CORRELATION_MAX;
+        if by_clock && deviation < CLOCK_SHARE_MAX * of_thinks {
+            Some(Paced { by: Pace::Clock, apart })
+        } else if deviation < UNMOVED_SHARE_MAX * of_thinks {
+            Some(Paced { by: Pace::Own, apart })
+        } else {
+            None
+        }
+    }
+}
+
+/// The times of a stream's batches but the first, ns.
+#[derive(Debug, Default)]
+struct Times {
+    /// From the beginning of the batch before.
+    distances: Vec<f64>,
+    /// From the completion of all that was sent before, and of the commit that it waited for; negative if it was not
+    /// complete.
+    thinks: Vec<f64>,
+}
+
+impl Times {
+    fn of(sent: &[Sent], commits: &[Commit], apart: Nanos) -> Times {
+        let mut times = Times::default();
+        let mut begun = sent[0].arrival;
+        let mut done = Timestamp::ZERO;
+        for pair in sent.windows(2) {
+            let [before, request] = pair else { unreachable!("windows of two") };
+            done = done.max(before.completed);
+            let next = commits.partition_point(|commit| commit.begin < before.completed);
+            let commit = commits.get(next).filter(|commit| before.writes && commit.end <= request.arrival);
+            done = commit.map_or(done, |commit| done.max(commit.end));
+            if request.arrival.since(before.arrival) > apart {
+                let arrival = request.arrival.as_ns() as f64;
+                times.distances.push(arrival - begun.as_ns() as f64);
+                times.thinks.push(arrival - done.as_ns() as f64);
+                begun = request.arrival;
+            }
+        }
+        times
+    }
+}
+
+fn mean_deviation(values: impl Iterator<Item = f64> + Clone) -> f64 {
+    let count = values.clone().count().max(1) as f64;
+    let mean = values.clone().sum::<f64>() / count;
+    values.map(|value| (value - mean).abs()).sum::<f64>() / count
+}
+
+/// The correlation of a distance with the one before, over those that are regular.
+fn correlation(distances: &[f64], regular: &[bool]) -> f64 {
+    let among = |n: &usize| regular[*n];
+    let count = (0..distances.len()).filter(among).count() as f64;
+    let mean = (0..distances.len()).filter(among).map(|n| distances[n]).sum::<f64>() / count;
+    let off = |n: usize| distances[n] - mean;
+    let squares: f64 = (0..distances.len()).filter(among).map(|n| off(n) * off(n)).sum();
+    let pairs = || (1..distances.len()).filter(|n| regular[*n] && regular[n - 1]);
+    let products: f64 = pairs().map(|n| off(n) * off(n - 1)).sum();
+    if squares == 0.0 { 0.0 } else { products / pairs().count().max(1) as f64 / (squares / count) }
+}

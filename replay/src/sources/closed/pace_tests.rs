@@ -1,0 +1,229 @@
+//! Processes with a pace of their own, recorded on one device and replayed on another.
+
+use super::journal_tests::{JOURNAL, record, recorded, replayed};
+use super::pace::Pace;
+use super::tests::closed_over;
+use super::*;
+
+/// The stream beside others.
+const STREAM: u32 = 5;
+/// The distance between batches.
+const PERIOD: u64 = 80_000;
+const BATCHES: u64 = 300;
+
+/// Number `n` of a series of values from 0 to below `range`; each `salt` has its own.
+fn drawn(range: u64, salt: u64, n: u64) -> u64 {
+    let mixed = (n + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ salt.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    ((mixed ^ (mixed >> 31)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 33) % range
+}
+
+/// The batch that was sent last.
+#[derive(Clone, Copy, Default)]
+struct Last {
+    begun: u64,
+    done: u64,
+    /// When the batch before it was done.
+    before_done: u64,
+}
+
+/// What decides when batch number `n` begins.
+type Begin = fn(u64, Last) -> u64;
+
+/// The program thinks, and waits for its requests.
+fn thinking(n: u64, last: Last) -> u64 {
+    last.done + PERIOD / 2 + drawn(1_000, 1, n)
+}
+
+/// The program thinks for exactly as long each time.
+fn thinking_evenly(_: u64, last: Last) -> u64 {
+    last.done + PERIOD / 2
+}
+
+/// The program reads through read-ahead. It goes through the batch before the last one.
+fn reading_ahead(n: u64, last: Last) -> u64 {
+    last.begun.max(last.before_done) + PERIOD + drawn(400, 2, n)
+}
+
+/// The program sends by the clock, or at once if it is late.
+fn by_clock(n: u64, last: Last) -> u64 {
+    (n * PERIOD + drawn(400, 3, n)).max(last.done)
+}
+
+/// The requests of a stream. Each batch has so many, one after the other. One takes `service`, and up to `more`.
+fn sent(begin: Begin, batch: u64, service: u64, more: u64) -> Vec<Record> {
+    let mut last = Last::default();
+    let mut records = Vec::new();
+    for n in 0..BATCHES {
+        let begun = if n == 0 { 0 } else { begin(n, last) };
+        let mut done = begun;
+        for request in 0..batch {
+            let took = service + if more > 0 { drawn(more, 4, batch * n + request) } else { 0 };
+            records.push(record(STREAM, done, took, Operation::Read, Flags::empty()));
+            done += took;
+        }
+        last = Last { begun, done, before_done: last.done };
+    }
+    records
+}
+
+fn pace(records: &[Record]) -> Option<Pace> {
+    StreamRoles::of(records).paced(VmId(0), StreamId(STREAM)).map(|paced| paced.by)
+}
+
+#[test]
+fn pace_is_told_from_thinking() {
+    for batch in [1, 3] {
+        for (service, more) in [(4_000, 8_000), (300, 3_000)] {
+            let pace_of = |begin| pace(&sent(begin, batch, service, more));
+            assert_eq!(pace_of(thinking), None, "{batch} requests of {service} to {more} more");
+            assert_eq!(pace_of(thinking_evenly), None, "{batch} requests of {service} to {more} more");
+            assert_eq!(pace_of(reading_ahead), Some(Pace::Own), "{batch} requests of {service} to {more} more");
+            assert_eq!(pace_of(by_clock), Some(Pace::Clock), "{batch} requests of {service} to {more} more");
+        }
+    }
+}
+
+#[test]
+fn where_requests_always_take_the_same_time_only_the_clock_shows() {
+    for batch in [1, 3] {
+        let pace_of = |begin| pace(&sent(begin, batch, 500, 0));
+        assert_eq!(pace_of(thinking), None);
+        assert_eq!(pace_of(thinking_evenly), None);
+        assert_eq!(pace_of(reading_ahead), None);
+        assert_eq!(pace_of(by_clock), Some(Pace::Clock));
+    }
+}
+
+#[test]
+fn think_times_that_end_on_the_turns_of_a_platter_are_no_clock() {
+    // Each completion is a whole number of turns after the one before. So distances make up for one another.
+    let turn = 4_000;
+    let (mut at, mut records) = (0u64, Vec::new());
+    for n in 0..BATCHES {
+        let done = (at + 1_000).next_multiple_of(turn);
+        records.push(record(STREAM, at, done - at, Operation::Read, Flags::empty()));
+        at = done + PERIOD / 2 + drawn(1_500, 5, n);
+    }
+    assert_eq!(pace(&records), None);
+}
+
+#[test]
+fn few_or_irregular_batches_show_no_pace() {
+    let records = sent(by_clock, 1, 4_000, 8_000);
+    let some = |keep: fn(usize) -> bool| -> Vec<Record> {
+        records.iter().enumerate().filter(|(n, _)| keep(*n)).map(|(_, record)| *record).collect()
+    };
+    assert_eq!(pace(&some(|n| n < 64)), None, "63 distances");
+    assert_eq!(pace(&some(|n| n < 65)), Some(Pace::Clock));
+    // The page cache had every tenth, or every other of ten.
+    assert_eq!(pace(&some(|n| n % 10 != 3)), Some(Pace::Clock));
+    assert_eq!(pace(&some(|n| n % 3 != 0)), None);
+    let wild: Begin = |n, last| (n * PERIOD + drawn(PERIOD / 2, 6, n)).max(last.done);
+    assert_eq!(pace(&sent(wild, 1, 4_000, 8_000)), None, "distances differ by a third");
+}
+
+#[test]
+fn pace_stays_on_a_slower_and_on_a_faster_device() {
+    for (begin, by) in [(reading_ahead as Begin, Pace::Own), (by_clock, Pace::Clock)] {
+        for batch in [1, 3] {
+            let trace = sent(begin, batch, 4_000, 8_000);
+            assert_eq!(pace(&trace), Some(by));
+            for service in [100, 12_000] {
+                let found = replayed(&mut closed_over(trace.clone()), service);
+                let begins = |arrivals: &[u64]| arrivals.iter().step_by(batch as usize).copied().collect::<Vec<_>>();
+                assert_eq!(begins(&found[&STREAM]), begins(&recorded(&trace)[&STREAM]), "{by:?}, {service}");
+            }
+        }
+    }
+}
+
+#[test]
+fn program_that_reads_ahead_waits_for_what_it_goes_through() {
+    let trace = sent(reading_ahead, 1, 4_000, 8_000);
+    for service in [PERIOD + 20_000, 2 * PERIOD, 5 * PERIOD] {
+        let truth = recorded(&sent(reading_ahead, 1, service, 0));
+        let found = replayed(&mut closed_over(trace.clone()), service);
+        assert_eq!(found[&STREAM], truth[&STREAM], "a request takes {service}");
+    }
+}
+
+#[test]
+fn only_the_clock_makes_up_for_what_came_late() {
+    for (begin, by, shift) in [(reading_ahead as Begin, Pace::Own, 20_000), (by_clock, Pace::Clock, 0)] {
+        let trace = sent(begin, 1, 4_000, 8_000);
+        assert_eq!(pace(&trace), Some(by));
+        let truth = &recorded(&trace)[&STREAM];
+        // The tenth request takes a quarter longer than the distance to the next one.
+        let mut source = closed_over(trace.clone());
+        let mut arrivals = Vec::new();
+        while let Next::At(at) = source.next().unwrap() {
+            let request = source.take(at, RequestId(0)).unwrap();
+            let took = if arrivals.len() == 9 { truth[10] - truth[9] + 20_000 } else { 100 };
+            source.completed(at + Nanos::from_ns(took), RequestId(0), &request);
+            arrivals.push(at.as_ns());
+        }
+        assert_eq!(arrivals[..10], truth[..10]);
+        assert_eq!(arrivals[10], truth[10] + 20_000, "it waits for the request before");
+        let later: Vec<u64> = truth[11..].iter().map(|at| at + shift).collect();
+        assert_eq!(arrivals[11..], later, "{by:?}");
+    }
+}
+
+#[test]
+fn process_that_thinks_is_slower_on_a_slower_device_beside_one_that_does_not() {
+    let mut trace = sent(by_clock, 1, 4_000, 8_000);
+    let thinks = sent(thinking, 1, 4_000, 8_000);
+    trace.extend(thinks.iter().map(|record| {
+        let mut record = *record;
+        record.request.stream = StreamId(1);
+        record
+    }));
+    trace.sort_by_key(|record| record.request.arrival);
+    let found = replayed(&mut closed_over(trace.clone()), 20_000);
+    assert_eq!(found[&STREAM], recorded(&trace)[&STREAM]);
+    assert!(found[&1].last() > Some(&(recorded(&trace)[&1].last().unwrap() + BATCHES * 10_000)));
+}
+
+#[test]
+fn pace_goes_on_in_a_replay_that_begins_within_the_trace() {
+    for begin in [reading_ahead as Begin, by_clock] {
+        let trace = sent(begin, 3, 4_000, 8_000);
+        let roles = StreamRoles::of(&trace);
+        for start in (5_000_000..5_200_000).step_by(7_001) {
+            let source = closed_over(trace.clone()).with_roles(roles.clone());
+            let found = replayed(&mut source.starting_at(Timestamp::from_ns(start)), 2_000);
+            let begins =
+                recorded(&trace)[&STREAM].iter().step_by(3).copied().filter(|at| *at >= start).collect::<Vec<_>>();
+            let seen: Vec<u64> = found[&STREAM].iter().copied().filter(|at| begins.contains(at)).collect();
+            assert_eq!(seen, begins, "from {start}");
+        }
+    }
+}
+
+#[test]
+fn process_that_syncs_by_the_clock_waits_for_its_commit_and_for_the_clock() {
+    let device = |service: u64| -> Vec<Record> {
+        let mut done = 0;
+        let mut syncs = |n: u64| {
+            let at = if n == 0 { 0 } else { by_clock(n, Last { done, ..Last::default() }) };
+            done = at + 3 * service;
+            let commit = Flags::SYNC | Flags::META;
+            let durable = commit | Flags::PREFLUSH | Flags::FUA;
+            let steps = [(STREAM, Flags::SYNC), (JOURNAL, commit), (JOURNAL, durable)];
+            (at..)
+                .step_by(service as usize)
+                .zip(steps)
+                .map(move |(at, (stream, flags))| record(stream, at, service, Operation::Write, flags))
+        };
+        (0..BATCHES).flat_map(&mut syncs).collect()
+    };
+    let trace = device(1_000);
+    let roles = StreamRoles::of(&trace);
+    assert_eq!(roles.awaited(VmId(0), StreamId(STREAM)), Some(StreamId(JOURNAL)));
+    assert_eq!(pace(&trace), Some(Pace::Clock));
+    // On the last device a commit takes longer than the clock allows.
+    for service in [1_000, 200, 7_000, 50_000] {
+        let found = replayed(&mut closed_over(trace.clone()), service);
+        assert_eq!(found[&STREAM], recorded(&device(service))[&STREAM], "a request takes {service}");
+    }
+}
