@@ -6,7 +6,7 @@ mod lab_folder;
 use std::process::Command;
 
 use assert_cmd::cargo::cargo_bin;
-use lab_folder::{JOB, PLAN, lab};
+use lab_folder::{JOB, PLAN, lab, lab_of};
 
 #[test]
 fn all_missing_programs_are_named_with_their_packages_before_any_run() {
@@ -22,6 +22,29 @@ fn all_missing_programs_are_named_with_their_packages_before_any_run() {
         assert!(together.starts_with("  together: apt-get install ") && together.contains(package), "{said}");
     }
     assert!(output.status.code() == Some(1) && !folder.path().join("out").exists());
+}
+
+#[test]
+fn lun_that_does_not_fit_its_drive_is_refused_before_anything_is_built() {
+    for (planned, said) in [
+        ("size = \"68g\"", None),
+        (
+            "size = \"69g\"",
+            Some("lun.size is 74088185856 bytes, but cheetah-15k4 has only 73407868928; choose a smaller size"),
+        ),
+        ("size = \"4g\"\nscheduler = \"dedline\"", Some("unknown scheduler `dedline`; did you mean deadline")),
+    ] {
+        let folder = tempfile::tempdir().unwrap();
+        let empty = folder.path().join("bin");
+        std::fs::create_dir(&empty).unwrap();
+        let plan = PLAN.replace("size = \"4g\"", planned);
+        let output = lab_of(&plan, folder.path(), Some(&empty), &["-o", "out"]);
+        let stderr = String::from_utf8_lossy(&output.stderr).into_owned();
+        // What fits fails later: there are no programs.
+        let (code, said) = said.map_or((1, "this host lacks:"), |said| (2, said));
+        assert!(output.status.code() == Some(code) && stderr.contains(said), "{planned}: {stderr}");
+        assert!(!folder.path().join("out").exists());
+    }
 }
 
 #[test]

@@ -97,12 +97,13 @@ impl Checked {
 ///
 /// # Errors
 /// A part that does not exist, cannot be opened or does not fit the others.
-pub fn check(description: Description) -> Result<Checked, ServeError> {
+pub fn check(mut description: Description) -> Result<Checked, ServeError> {
     let built = drive_models::build(&description.drive)?;
     let scheduler = schedulers::build(&description.scheduler)?;
     if let Some(log) = &description.log {
         format_of(log)?;
     }
+    let depth = *description.depth.get_or_insert(built.queue_depth());
     let capacity = built.drive.capacity();
     // Check a known length before opening, so that no file is created for a description that is refused.
     let known = match description.image {
@@ -117,7 +118,7 @@ pub fn check(description: Description) -> Result<Checked, ServeError> {
     let mut drive = part(&built.name, built.model.name, &built.settings);
     let parts = built.description.parts().iter();
     drive.settings.extend(parts.map(|part| (part.name.to_owned(), part.spec.without_folders().to_string())));
-    let simulated = SimulatedDrive::new(built.drive, scheduler.scheduler, description.depth);
+    let simulated = SimulatedDrive::new(built.drive, scheduler.scheduler, depth);
     let rotational = built.model.is_rotational;
     let scheduler = part(&description.scheduler.name, scheduler.entry.name, &scheduler.settings);
     Ok(Checked { parts: ServedParts { description, drive, rotational, scheduler, exports, image }, drive: simulated })
@@ -162,4 +163,41 @@ fn checked_exports(given: &[Export], image: Sectors) -> Result<Vec<Export>, Serv
 fn part(name: &str, model: &str, settings: &Settings) -> Part {
     let settings = settings.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect();
     Part { name: without_folders(name).to_owned(), model: model.to_owned(), settings }
+}
+
+#[cfg(test)]
+mod tests {
+    use traces::{Nanos, Operation, Request, Timestamp};
+
+    use super::*;
+
+    fn checked(drive: &str, scheduler: &str) -> Checked {
+        let image = ImageSource::Memory(Sectors::new(1 << 16));
+        let scheduler = scheduler.parse().unwrap();
+        check(Description { scheduler, ..Description::new(drive.parse().unwrap(), image) }).unwrap()
+    }
+
+    #[test]
+    fn drive_gets_as_many_requests_as_its_queue_holds() {
+        for (drive, depth) in [("cheetah-15k4", 1), ("cheetah-15k4-mechanical:queue_depth=4", 4), ("sata-ssd", 32)] {
+            let options = checked(drive, "fifo").parts.description.options();
+            assert_eq!(options["depth"], depth.to_string(), "{drive}");
+        }
+    }
+
+    #[test]
+    fn scheduler_decides_on_a_drive_without_a_queue() {
+        use Operation::{Read, Write};
+        for (scheduler, order) in [("fifo", [Write, Write, Read]), ("read-priority", [Write, Read, Write])] {
+            let mut drive = checked("cheetah-15k4", scheduler).drive;
+            for (number, operation) in [Write, Write, Read].into_iter().enumerate() {
+                let place = Lba::new(5_000 * number as u64);
+                drive.arrive(Timestamp::ZERO, Request::new(Timestamp::ZERO, operation, place, Sectors::new(8)));
+            }
+            let mut finished = Vec::new();
+            drive.run(Timestamp::ZERO + Nanos::from_ns(1_000_000_000), &mut finished);
+            let operations: Vec<Operation> = finished.iter().map(|one| one.request.operation).collect();
+            assert_eq!(operations, order, "{scheduler}");
+        }
+    }
 }

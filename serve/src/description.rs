@@ -41,8 +41,8 @@ pub struct Description {
     pub drive: Spec,
     /// The scheduler in front of the drive.
     pub scheduler: Spec,
-    /// The most requests at the drive at once.
-    pub depth: u32,
+    /// The most requests at the drive at once; as many as its queue holds if there is no number.
+    pub depth: Option<u32>,
     /// How many times slower than its model the drive is.
     pub k: ThrottleScale,
     /// The image.
@@ -119,7 +119,7 @@ impl Description {
         Description {
             drive,
             scheduler: Spec { name: "fifo".to_owned(), given: Vec::new() },
-            depth: u32::MAX,
+            depth: None,
             k: ThrottleScale::ONE,
             image,
             opening: Opening::default(),
@@ -140,7 +140,8 @@ impl Description {
             ImagePlacement::At(lba) => Sectors::new(lba.sector()).bytes().to_string(),
             ImagePlacement::Spread => "spread".to_owned(),
         };
-        let mut options = vec![("depth", self.depth.to_string()), ("image", image), ("place", place)];
+        let mut options = vec![("image", image), ("place", place)];
+        options.extend(self.depth.map(|depth| ("depth", depth.to_string())));
         if !self.exports.is_empty() {
             let texts: Vec<String> = self.exports.iter().map(Export::to_string).collect();
             options.push(("export", texts.join(" ")));
@@ -162,7 +163,7 @@ mod tests {
     #[test]
     fn options_are_those_that_have_an_effect_on_the_times() {
         let described = Description {
-            depth: 4,
+            depth: Some(4),
             k: ThrottleScale::from_millionths(2_500_000),
             placement: ImagePlacement::At(Lba::new(2048)),
             exports: vec!["mail@0:1g".parse().unwrap(), "a@b@1g:512".parse().unwrap()],
@@ -179,7 +180,7 @@ mod tests {
             placement: ImagePlacement::Spread,
             ..Description::new("linear".parse().unwrap(), ImageSource::Memory(Sectors::new(8)))
         };
-        assert_eq!(text(&spread), ["depth=4294967295", "image=memory:4096", "place=spread"]);
+        assert_eq!(text(&spread), ["image=memory:4096", "place=spread"]);
     }
 
     #[test]

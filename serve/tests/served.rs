@@ -287,9 +287,11 @@ fn flush_of_a_volatile_cache_is_served_by_the_drive() {
 /// Many concurrent clients, on drives that complete out of order: no reply is early, and every request is answered.
 #[test]
 fn every_request_of_many_clients_is_answered_and_none_early() {
-    for (drive, depth) in
-        [("sata-ssd", u32::MAX), ("cheetah-15k4:queue_depth=16,queue_order=look", 40), ("fixed:service=50us", 2)]
-    {
+    for (drive, depth) in [
+        ("sata-ssd", None),
+        ("cheetah-15k4:queue_depth=16,queue_order=look", Some(40)),
+        ("fixed:service=50us", Some(2)),
+    ] {
         let description = Description {
             depth,
             scheduler: "deadline".parse().unwrap(),

@@ -47,7 +47,7 @@ pub struct Serve {
     /// Scheduler in front of the drive, with tunables
     #[arg(long, default_value = "fifo")]
     pub scheduler: String,
-    /// Most requests at the drive at once [default: as many as the drive accepts]
+    /// Most requests at the drive at once [default: as many as its queue holds, such as 1 at a Cheetah]
     #[arg(long, value_parser = clap::value_parser!(u32).range(1..))]
     pub depth: Option<u32>,
     /// How many times slower than its model the drive is (8, 0.5). All times of the log and the figures are the host's

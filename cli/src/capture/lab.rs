@@ -7,7 +7,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context, Result, anyhow, ensure};
-use capture::lab::{self, Accelerator, GuestImage, Lab, LabError, LabProgress, Plan, Transport};
+use capture::lab::{self, Accelerator, GuestImage, Lab, LabError, LabProgress, Plan, PlannedLun, Transport};
 use report::page::{Axis, Ranged, Ranges, RangesRow, Section};
 use traces::results::lab::{LabMean, LabOperation, LabResults};
 
@@ -47,12 +47,14 @@ pub struct LabHost {
 /// namespaces. `needed` are the uses of every run, and of a run that builds the image.
 ///
 /// # Errors
-/// The folder exists and the runs do not continue in it; the host lacks something; the image cannot be built.
+/// The folder exists and the runs do not continue in it; there is no such drive or scheduler, or the drive is smaller than
+/// the LUN; the host lacks something; the image cannot be built.
 pub fn enter(plan: &Plan, folder: &Path, resume: bool, cache: Option<&Path>, needed: [Use; 2]) -> Result<LabHost> {
     ensure!(
         resume || lab::is_entered() || !folder.exists(),
         UsageError(format!("{} exists: --resume continues in it, --output names another folder", folder.display()))
     );
+    check_lun(&plan.lun)?;
     let cache = cache.map_or_else(self::cache, |cache| Ok(cache.to_owned()))?;
     // Outside, the host was checked with the same arguments.
     if !lab::is_entered() {
@@ -69,6 +71,25 @@ pub fn enter(plan: &Plan, folder: &Path, resume: bool, cache: Option<&Path>, nee
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("cannot watch for interrupts")?;
     }
     Ok(LabHost { image, stop })
+}
+
+/// Checks that the drive and the scheduler of the LUN exist, and that the drive is large enough.
+fn check_lun(lun: &PlannedLun) -> Result<()> {
+    if let Some(scheduler) = &lun.scheduler {
+        let spec = scheduler.parse().map_err(UsageError::from_display)?;
+        schedulers::build(&spec).map_err(UsageError::from_display)?;
+    }
+    let spec = lun.drive.parse().map_err(UsageError::from_display)?;
+    let capacity = drive_models::build(&spec).map_err(UsageError::from_display)?.drive.capacity().bytes();
+    ensure!(
+        lun.size <= capacity,
+        UsageError(format!(
+            "lun.size is {} bytes, but {} has only {capacity}; choose a smaller size or a larger drive (:capacity=SIZE \
+             where the drive has that tunable)",
+            lun.size, lun.drive
+        ))
+    );
+    Ok(())
 }
 
 /// Makes the runs of a lab, and warns of doubtful ones.

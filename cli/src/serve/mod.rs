@@ -95,7 +95,7 @@ fn described(arguments: &Serve) -> Result<Description> {
         *path = std::path::absolute(&*path).with_context(|| path.display().to_string())?;
     }
     description.scheduler = arguments.scheduler.parse().map_err(UsageError::from_display)?;
-    description.depth = arguments.depth.unwrap_or(u32::MAX);
+    description.depth = arguments.depth;
     description.k = arguments.k;
     description.opening.create = arguments.create;
     description.opening.allow_writes = arguments.allow_writes;
