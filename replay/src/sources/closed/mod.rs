@@ -5,8 +5,9 @@
 //! are waited for, others are not. Requests of one batch keep their recorded distances. A stream never has more
 //! requests outstanding than in the trace. Of the dependencies between streams one is known: processes that wait for
 //! commits of a journal (`closed/roles.rs`), which commits as often as they need (`closed/commits.rs`), and keeps
-//! others from writing meanwhile (`closed/log_writes.rs`). Which streams these are is learned from the records that are
-//! read ahead before the start, or known ([`Closed::with_roles`]).
+//! others from writing meanwhile (`closed/log_writes.rs`). Which streams these are, and which have a pace of their own
+//! (`closed/pace.rs`), is learned from the records that are read ahead before the start, or known
+//! ([`Closed::with_roles`]).
 //!
 //! On another drive some streams advance faster than others, so the next record of a stream may lie far ahead in the
 //! trace. Up to [`BUFFERED_MAX`] records are read ahead. A stream whose next record lies beyond them waits until the

@@ -88,8 +88,8 @@ impl Batches {
         let since = self.begun.max(self.done_before);
         (self.begun, self.done_before) = (arrival, done);
         let begins = match paced.by {
-            Pace::Own if latest.is_some() => Begins::After(arrival.saturating_since(since)),
-            _ => Begins::At(arrival),
+            Pace::Own => Begins::After(arrival.saturating_since(since)),
+            Pace::Clock => Begins::At(arrival),
         };
         Some(begins)
     }

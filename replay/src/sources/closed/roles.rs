@@ -1,4 +1,4 @@
-//! Which streams are journals of file systems, and which streams wait for their commits.
+//! Which streams are journals of file systems, which wait for their commits, and which have a pace of their own.
 //!
 //! A process that syncs a file writes its data, then waits until the journal has committed (`jbd2_log_wait_commit`,
 //! Linux 6.1). The journal's thread sends the requests of a commit; the last one is durable ([`Flags::PREFLUSH`],
@@ -20,7 +20,8 @@
 //! A process that does not wait sends after its writes without any commit in between, unless commits are frequent. So
 //! most of its writes must be followed by a whole commit before it goes on.
 //!
-//! Streams that a journal keeps from writing meanwhile are found beside them (`closed/log_writes.rs`).
+//! Streams that a journal keeps from writing meanwhile are found beside them (`closed/log_writes.rs`), and then those with
+//! a pace (`closed/pace.rs`).
 //!
 //! Linux lets a sync join a commit that began while its data were being written. Here only a commit that begins after
 //! the data counts.
@@ -51,7 +52,8 @@ const BEGINS_SOON_SHARE_MAX: f64 = 0.25;
 /// Set by judgement; not varied.
 const STEADY_SHARE_MAX: f64 = 0.5;
 
-/// The journals, the streams that wait for each, and the streams that each keeps out while it writes its log.
+/// The journals, the streams that wait for each, the streams that each keeps out while it writes its log, and the streams
+/// with a pace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamRoles {
     waiting: BTreeMap<(VmId, StreamId), StreamId>,
