@@ -10,6 +10,8 @@
 //! the forecasts are judged on; that of p99 on concurrent devices on the suite's array (train and validation) and the
 //! iSCSI lab. `docs/VALIDATION.md` states how many truths lie within the intervals.
 
+use std::collections::BTreeSet;
+
 use crate::predictor::{OperationForecast, Spread};
 
 /// Spread of a figure that does not change and is simulated exactly alone. Chosen on seed 101.
@@ -20,39 +22,84 @@ const SPREAD_PER_LOG_CHANGE: f64 = 0.2;
 const SPREAD_PER_LOG_ERROR_ALONE: f64 = 1.0;
 /// Spread added, in squares, on a device fitted as one that serves several requests at once. Chosen on seed 101.
 const SPREAD_CONCURRENT: f64 = 0.35;
-
 /// The same of p99: 91 % of 58 truths lie within the intervals then. Chosen on the array's train and validation and the
 /// iSCSI lab.
 const SPREAD_CONCURRENT_P99: f64 = 0.6;
 /// Standard error of the logarithm of a p99 of one request, for exponentially distributed response times: the square
 /// root of 0.99 / 0.01, over ln 100. That of n requests is smaller by the root of n.
 const P99_SAMPLING: f64 = 2.16;
+/// A forecast of this spread is uncertain: its interval ends at half and at double. Set by judgement; not varied.
+const WIDE: f64 = 0.42;
 
-/// The spread of a forecast, from the figures simulated `together`, `simulated` alone and `measured` alone.
+/// Why an interval is wide.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Cause {
+    /// The figure is several times as large, or as small, as alone.
+    Interference,
+    /// The simulation of the VM alone misses its capture.
+    ErrorAlone,
+    /// The device serves several requests at once.
+    Concurrent,
+    /// Few requests determine a p99.
+    FewRequests,
+}
+
+impl Cause {
+    /// What the cause is, and what would narrow the intervals.
+    pub(crate) fn text(self) -> &'static str {
+        match self {
+            Cause::Interference => {
+                "intervals are wide: much changes beside the others, which no capture of a VM alone shows; a minute of two \
+                 VMs together narrows them (--learn-from)"
+            }
+            Cause::ErrorAlone => {
+                "intervals are wide: the twin misses the capture of the VM alone; a longer capture, or one of a minute \
+                 beside another VM (--learn-from), narrows them"
+            }
+            Cause::Concurrent => {
+                "intervals are wide: the device serves several requests at once, in an order that captures of VMs alone do \
+                 not show; a minute of two VMs together narrows them (--learn-from)"
+            }
+            Cause::FewRequests => "intervals of p99 are wide: few requests determine it; a longer capture narrows them",
+        }
+    }
+}
+
+/// The spread of a forecast, from the figures simulated `together`, `simulated` alone and `measured` alone. Adds to
+/// `causes` why any is wide.
 pub(crate) fn spread(
     together: &OperationForecast,
     simulated: &OperationForecast,
     measured: &OperationForecast,
     concurrent: bool,
+    causes: &mut BTreeSet<Cause>,
 ) -> Option<Spread> {
-    let of_figure = |figure: fn(&OperationForecast) -> Option<f64>, on_concurrent: f64| {
+    let mut of_figure = |figure: fn(&OperationForecast) -> Option<f64>, on_concurrent: f64, sampling: f64| {
         let log = |one: &OperationForecast, other: &OperationForecast| {
             let (one, other) = (figure(one)?, figure(other)?);
             (one > 0.0 && other > 0.0).then(|| libm::log(one / other))
         };
         let (change, error_alone) = (log(together, simulated)?, log(simulated, measured)?);
         let device = if concurrent { on_concurrent } else { 0.0 };
-        let squares =
-            [SPREAD_UNCHANGED, SPREAD_PER_LOG_CHANGE * change, SPREAD_PER_LOG_ERROR_ALONE * error_alone, device]
-                .map(|deviation| deviation * deviation);
-        Some(squares.iter().sum::<f64>().sqrt())
+        let terms = [
+            (SPREAD_PER_LOG_CHANGE * change.abs(), Cause::Interference),
+            (SPREAD_PER_LOG_ERROR_ALONE * error_alone.abs(), Cause::ErrorAlone),
+            (device, Cause::Concurrent),
+            (sampling, Cause::FewRequests),
+        ];
+        let squares = terms.iter().map(|(deviation, _)| deviation * deviation);
+        let spread = (squares.sum::<f64>() + SPREAD_UNCHANGED * SPREAD_UNCHANGED).sqrt();
+        if spread >= WIDE {
+            causes.extend(terms.iter().max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, cause)| *cause));
+        }
+        Some(spread)
     };
-    let p99 = of_figure(|forecast| forecast.percentile("p99"), SPREAD_CONCURRENT_P99);
     let sampling = p99_sampling(together, simulated, measured);
+    let p99 = of_figure(|forecast| forecast.percentile("p99"), SPREAD_CONCURRENT_P99, sampling);
     Some(Spread {
-        iops: of_figure(|forecast| forecast.iops, SPREAD_CONCURRENT)?,
-        response: of_figure(|forecast| forecast.response_ns, SPREAD_CONCURRENT)?,
-        p99: p99.map(|spread| (spread * spread + sampling * sampling).sqrt()),
+        iops: of_figure(|forecast| forecast.iops, SPREAD_CONCURRENT, 0.0)?,
+        response: of_figure(|forecast| forecast.response_ns, SPREAD_CONCURRENT, 0.0)?,
+        p99,
     })
 }
 
@@ -70,6 +117,15 @@ mod tests {
     use traces::results::prediction::FORECAST_PERCENTILES;
 
     use super::*;
+
+    fn spread(
+        together: &OperationForecast,
+        simulated: &OperationForecast,
+        measured: &OperationForecast,
+        concurrent: bool,
+    ) -> Option<Spread> {
+        super::spread(together, simulated, measured, concurrent, &mut BTreeSet::new())
+    }
 
     fn forecast(iops: f64, response_ns: f64) -> OperationForecast {
         OperationForecast { iops: Some(iops), response_ns: Some(response_ns), ..OperationForecast::default() }
@@ -127,5 +183,26 @@ mod tests {
             let stated = of(requests as u64, truth as f64 / requests as f64);
             assert!((0.9..1.1).contains(&(stated / deviation)), "{requests}, {truth}: {stated} for {deviation}");
         }
+    }
+
+    #[test]
+    fn wide_intervals_have_their_largest_term_as_cause() {
+        let of = |together: f64, simulated: f64, concurrent: bool, requests: Option<u64>| {
+            let with_p99 = |ns: f64| OperationForecast {
+                percentiles_ns: FORECAST_PERCENTILES.map(|(_, name)| (name == "p99").then_some(1.0)),
+                requests,
+                ..forecast(1.0, ns)
+            };
+            let mut causes = BTreeSet::new();
+            super::spread(&with_p99(together), &with_p99(simulated), &with_p99(1.0), concurrent, &mut causes).unwrap();
+            causes.into_iter().collect::<Vec<_>>()
+        };
+        assert_eq!(of(2.0, 1.0, false, Some(10_000)), []);
+        assert_eq!(of(9.0, 1.0, false, Some(10_000)), [Cause::Interference]);
+        assert_eq!(of(1.6, 1.6, false, Some(10_000)), [Cause::ErrorAlone]);
+        assert_eq!(of(1.0, 1.0, true, Some(10_000)), [Cause::Concurrent]);
+        assert_eq!(of(1.0, 1.0, false, Some(40)), [Cause::FewRequests]);
+        assert_eq!(of(1.0, 1.0, false, None), []);
+        assert_eq!(of(12.0, 1.0, false, Some(40)), [Cause::Interference, Cause::FewRequests]);
     }
 }

@@ -3,6 +3,8 @@
 //! [`Model::infer`] runs the twin's steps up to calibration, [`Model::forecast`] simulates the VMs together. The
 //! forecast of a figure is the simulated one, corrected by the error of the simulation of the VM alone.
 
+use std::collections::BTreeSet;
+
 use traces::Nanos;
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::DevicePolicy;
@@ -11,7 +13,7 @@ use super::calibration::{self, CalibratedDevice};
 use super::device::evidence::{Evidence, REQUESTS_MIN};
 use super::device::policy::{DispatchOrder, Policy};
 use super::device::{FittedDevice, durable_first};
-use super::intervals;
+use super::intervals::{self, Cause};
 use super::simulation::meter::measured;
 use super::simulation::{self, Run, simulate};
 use super::workload::{self, Workload};
@@ -73,6 +75,14 @@ impl<'a> Model<'a> {
     /// # Errors
     /// [`PredictError::DoesNotHold`] if they cannot be simulated.
     pub fn forecast(&self) -> Result<Vec<VmForecast>, PredictError> {
+        Ok(self.forecast_with_causes()?.into_iter().map(|(forecast, _)| forecast).collect())
+    }
+
+    /// The same, with why intervals of each VM are wide.
+    ///
+    /// # Errors
+    /// As [`Model::forecast`].
+    pub(crate) fn forecast_with_causes(&self) -> Result<Vec<(VmForecast, BTreeSet<Cause>)>, PredictError> {
         let vms = 0..self.alone.len();
         let fits = std::slice::from_ref(&self.fitted);
         let run = Run { fits, order: self.order, seed: self.seed, vms, duration_max: simulation::UNLIMITED };
@@ -80,10 +90,12 @@ impl<'a> Model<'a> {
         let concurrent = matches!(self.fitted, FittedDevice::Concurrent(_));
         let vm = |((together, simulated), trace): ((&VmForecast, &VmForecast), &IsolatedTrace)| {
             let measured = measured(trace);
-            VmForecast {
-                reads: bias_corrected(together.reads, simulated.reads, measured.reads, concurrent),
-                writes: bias_corrected(together.writes, simulated.writes, measured.writes, concurrent),
-            }
+            let mut causes = BTreeSet::new();
+            let forecast = VmForecast {
+                reads: bias_corrected(together.reads, simulated.reads, measured.reads, concurrent, &mut causes),
+                writes: bias_corrected(together.writes, simulated.writes, measured.writes, concurrent, &mut causes),
+            };
+            (forecast, causes)
         };
         Ok(together.iter().zip(&self.alone).zip(self.traces).map(vm).collect())
     }
@@ -154,6 +166,7 @@ fn bias_corrected(
     simulated: OperationForecast,
     measured: OperationForecast,
     concurrent: bool,
+    causes: &mut BTreeSet<Cause>,
 ) -> OperationForecast {
     // A response without time is due to the VM alone.
     let responses = simulated.response_ns.zip(together.response_ns.filter(|together| *together > 0.0));
@@ -173,7 +186,7 @@ fn bias_corrected(
             figure(of(&together), of(&simulated), of(&measured))
         }),
         requests: None,
-        spread: intervals::spread(&together, &simulated, &measured, concurrent),
+        spread: intervals::spread(&together, &simulated, &measured, concurrent, causes),
     }
 }
 
@@ -268,7 +281,8 @@ mod tests {
     fn correction_fades_as_responses_grow_beyond_those_alone() {
         let (simulated, measured) = (operation(10.0, 100.0), operation(20.0, 50.0));
         let forecast = |response_ms: f64, iops: f64| {
-            let corrected = bias_corrected(operation(response_ms, iops), simulated, measured, false);
+            let corrected =
+                bias_corrected(operation(response_ms, iops), simulated, measured, false, &mut BTreeSet::new());
             (corrected.response_ns.unwrap() / 1e6, corrected.iops.unwrap())
         };
         // As long as alone: the whole correction.

@@ -176,3 +176,37 @@ fn correlation(distances: &[f64], regular: &[bool]) -> f64 {
     let products: f64 = pairs().map(|n| off(n) * off(n - 1)).sum();
     if squares == 0.0 { 0.0 } else { products / pairs().count().max(1) as f64 / (squares / count) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn correlation_is_that_of_neighbours_that_are_both_regular() {
+        let distances = [10.0, 14.0, 10.0, 14.0, 40.0, 14.0, 10.0];
+        let regular = distances.map(|distance| distance < 20.0);
+        assert_eq!(correlation(&distances, &regular), -1.0);
+        assert_eq!(correlation(&[10.0, 10.0, 14.0, 14.0, 10.0, 10.0, 14.0, 14.0], &[true; 8]), 1.0 / 7.0);
+        assert_eq!(correlation(&[10.0; 8], &[true; 8]), 0.0);
+    }
+
+    #[test]
+    fn a_write_is_done_with_the_commit_that_it_waited_for() {
+        let at = Timestamp::from_ns;
+        let sent = |arrival: u64, writes: bool| Sent {
+            arrival: at(arrival),
+            completed: at(arrival + 10),
+            writes,
+            durable: false,
+        };
+        let commit = |begin: u64, end: u64| Commit { begin: at(begin), logged: at(begin), end: at(end) };
+        let thinks = |writes: bool, commits: &[Commit]| {
+            Times::of(&[sent(0, writes), sent(100, writes), sent(101, writes)], commits, Nanos::from_ns(50)).thinks
+        };
+        assert_eq!(thinks(true, &[]), [90.0]);
+        assert_eq!(thinks(true, &[commit(20, 60)]), [40.0]);
+        assert_eq!(thinks(false, &[commit(20, 60)]), [90.0], "a read waits for no commit");
+        assert_eq!(thinks(true, &[commit(20, 160)]), [90.0], "the next request came before its end");
+        assert_eq!(thinks(true, &[commit(5, 60)]), [90.0], "it began before the write had completed");
+    }
+}

@@ -118,6 +118,9 @@ fn few_or_irregular_batches_show_no_pace() {
     // The page cache had every tenth, or every other of ten.
     assert_eq!(pace(&some(|n| n % 10 != 3)), Some(Pace::Clock));
     assert_eq!(pace(&some(|n| n % 3 != 0)), None);
+    let early: Begin =
+        |n, last| by_clock(n, last).saturating_sub(if n % 10 == 5 { PERIOD / 2 } else { 0 }).max(last.done);
+    assert_eq!(pace(&sent(early, 1, 4_000, 8_000)), Some(Pace::Clock), "every tenth comes early");
     let wild: Begin = |n, last| (n * PERIOD + drawn(PERIOD / 2, 6, n)).max(last.done);
     assert_eq!(pace(&sent(wild, 1, 4_000, 8_000)), None, "distances differ by a third");
 }

@@ -168,7 +168,7 @@ pub(super) struct Sent {
     pub(super) arrival: Timestamp,
     pub(super) completed: Timestamp,
     pub(super) writes: bool,
-    durable: bool,
+    pub(super) durable: bool,
 }
 
 /// A commit as recorded.
