@@ -301,8 +301,9 @@ impl Closed {
             self.journals[journal as usize].commits.read_waiter(waiter, &request, completed, writes)
         });
         let paced = stream.paced.filter(|_| request.is_sync());
-        let begins = paced.and_then(|paced| stream.batches.begins(paced, request.arrival, completed));
-        let mut dependency = stream.recorded.infer(request.arrival, completed, kind, wait, begins);
+        let begins = paced.and_then(|paced| stream.batches.begins(paced, &request, completed));
+        let mut dependency =
+            stream.recorded.infer(request.arrival, completed, kind, wait, begins.filter(|begins| begins.by_pace()));
         let mut resume = None;
         if let Some((journal, kept_out)) = stream.kept_out
             && request.operation == Operation::Write

@@ -1,5 +1,7 @@
 //! Processes with a pace of their own, recorded on one device and replayed on another.
 
+use traces::Lba;
+
 use super::journal_tests::{JOURNAL, record, recorded, replayed};
 use super::pace::Pace;
 use super::tests::closed_over;
@@ -44,6 +46,16 @@ fn reading_ahead(n: u64, last: Last) -> u64 {
     last.begun.max(last.before_done) + PERIOD + drawn(400, 2, n)
 }
 
+/// The same program goes through a batch faster than most are read.
+fn reading_ahead_fast(n: u64, last: Last) -> u64 {
+    last.begun.max(last.before_done) + 3_000 + drawn(400, 2, n)
+}
+
+/// The program reads files of ten batches. It waits for the first of each file, then reads ahead.
+fn reading_files(n: u64, last: Last) -> u64 {
+    if n.is_multiple_of(10) { last.done + 60_000 } else { reading_ahead(n, last) }
+}
+
 /// The program sends by the clock, or at once if it is late.
 fn by_clock(n: u64, last: Last) -> u64 {
     (n * PERIOD + drawn(400, 3, n)).max(last.done)
@@ -52,16 +64,36 @@ fn by_clock(n: u64, last: Last) -> u64 {
 /// The requests of a stream. Each batch has so many, one after the other. One takes `service`, and up to `more`.
 fn sent(begin: Begin, batch: u64, service: u64, more: u64) -> Vec<Record> {
     let mut last = Last::default();
+    let mut place = Lba::ZERO;
     let mut records = Vec::new();
     for n in 0..BATCHES {
         let begun = if n == 0 { 0 } else { begin(n, last) };
         let mut done = begun;
         for request in 0..batch {
             let took = service + if more > 0 { drawn(more, 4, batch * n + request) } else { 0 };
-            records.push(record(STREAM, done, took, Operation::Read, Flags::empty()));
+            let mut read = record(STREAM, done, took, Operation::Read, Flags::empty());
+            read.request.lba = place;
+            place = read.request.end();
+            records.push(read);
             done += took;
         }
         last = Last { begun, done, before_done: last.done };
+    }
+    records
+}
+
+/// The same requests, of files of ten batches, which lie apart.
+fn in_files(mut records: Vec<Record>) -> Vec<Record> {
+    for (number, record) in records.iter_mut().enumerate() {
+        record.request.lba = Lba::new(record.request.lba.sector() + number as u64 / 10 * 1_000);
+    }
+    records
+}
+
+/// The same requests, none of which begins where another ends.
+fn scattered(mut records: Vec<Record>) -> Vec<Record> {
+    for (number, record) in records.iter_mut().enumerate() {
+        record.request.lba = Lba::new(number as u64 * 64);
     }
     records
 }
@@ -77,7 +109,7 @@ fn pace_is_told_from_thinking() {
             let pace_of = |begin| pace(&sent(begin, batch, service, more));
             assert_eq!(pace_of(thinking), None, "{batch} requests of {service} to {more} more");
             assert_eq!(pace_of(thinking_evenly), None, "{batch} requests of {service} to {more} more");
-            assert_eq!(pace_of(reading_ahead), Some(Pace::Own), "{batch} requests of {service} to {more} more");
+            assert_eq!(pace_of(reading_ahead), Some(Pace::ReadAhead), "{batch} requests of {service} to {more} more");
             assert_eq!(pace_of(by_clock), Some(Pace::Clock), "{batch} requests of {service} to {more} more");
         }
     }
@@ -109,7 +141,7 @@ fn think_times_that_end_on_the_turns_of_a_platter_are_no_clock() {
 
 #[test]
 fn few_or_irregular_batches_show_no_pace() {
-    let records = sent(by_clock, 1, 4_000, 8_000);
+    let records = scattered(sent(by_clock, 1, 4_000, 8_000));
     let some = |keep: fn(usize) -> bool| -> Vec<Record> {
         records.iter().enumerate().filter(|(n, _)| keep(*n)).map(|(_, record)| *record).collect()
     };
@@ -120,14 +152,14 @@ fn few_or_irregular_batches_show_no_pace() {
     assert_eq!(pace(&some(|n| n % 3 != 0)), None);
     let early: Begin =
         |n, last| by_clock(n, last).saturating_sub(if n % 10 == 5 { PERIOD / 2 } else { 0 }).max(last.done);
-    assert_eq!(pace(&sent(early, 1, 4_000, 8_000)), Some(Pace::Clock), "every tenth comes early");
+    assert_eq!(pace(&scattered(sent(early, 1, 4_000, 8_000))), Some(Pace::Clock), "every tenth comes early");
     let wild: Begin = |n, last| (n * PERIOD + drawn(PERIOD / 2, 6, n)).max(last.done);
-    assert_eq!(pace(&sent(wild, 1, 4_000, 8_000)), None, "distances differ by a third");
+    assert_eq!(pace(&scattered(sent(wild, 1, 4_000, 8_000))), None, "distances differ by a third");
 }
 
 #[test]
 fn pace_stays_on_a_slower_and_on_a_faster_device() {
-    for (begin, by) in [(reading_ahead as Begin, Pace::Own), (by_clock, Pace::Clock)] {
+    for (begin, by) in [(reading_ahead as Begin, Pace::ReadAhead), (by_clock, Pace::Clock)] {
         for batch in [1, 3] {
             let trace = sent(begin, batch, 4_000, 8_000);
             assert_eq!(pace(&trace), Some(by));
@@ -151,8 +183,32 @@ fn program_that_reads_ahead_waits_for_what_it_goes_through() {
 }
 
 #[test]
+fn program_that_is_faster_than_the_device_reads_ahead_by_two_batches() {
+    let trace = sent(reading_ahead_fast, 1, 4_000, 8_000);
+    assert_eq!(pace(&trace), Some(Pace::ReadAhead));
+    for service in [100, 2_000, 9_000, 40_000] {
+        let truth = recorded(&sent(reading_ahead_fast, 1, service, 0));
+        let found = replayed(&mut closed_over(trace.clone()), service);
+        assert_eq!(found[&STREAM], truth[&STREAM], "a request takes {service}");
+    }
+}
+
+#[test]
+fn program_that_reads_files_waits_for_the_first_batch_of_each() {
+    let trace = in_files(sent(reading_files, 1, 4_000, 8_000));
+    assert_eq!(pace(&trace), Some(Pace::ReadAhead));
+    for service in [100, 9_000, 60_000] {
+        let truth = recorded(&sent(reading_files, 1, service, 0));
+        let found = replayed(&mut closed_over(trace.clone()), service);
+        assert_eq!(found[&STREAM], truth[&STREAM], "a request takes {service}");
+    }
+    // Where each batch lies elsewhere nothing is read ahead.
+    assert_eq!(pace(&scattered(trace)), None);
+}
+
+#[test]
 fn only_the_clock_makes_up_for_what_came_late() {
-    for (begin, by, shift) in [(reading_ahead as Begin, Pace::Own, 20_000), (by_clock, Pace::Clock, 0)] {
+    for (begin, by, shift) in [(reading_ahead as Begin, Pace::ReadAhead, 20_000), (by_clock, Pace::Clock, 0)] {
         let trace = sent(begin, 1, 4_000, 8_000);
         assert_eq!(pace(&trace), Some(by));
         let truth = &recorded(&trace)[&STREAM];

@@ -29,7 +29,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use traces::{Flags, Nanos, Operation, Record, Request, StreamId, Timestamp, VmId};
+use traces::{Flags, Lba, Nanos, Operation, Record, Request, StreamId, Timestamp, VmId};
 
 use super::log_writes::KeptOut;
 use super::pace::Paced;
@@ -76,6 +76,8 @@ impl StreamRoles {
                     completed: observed.completed.unwrap_or(request.arrival),
                     writes: request.operation == Operation::Write,
                     durable: is_durable(request),
+                    begin: request.lba,
+                    end: request.end(),
                 });
             }
         }
@@ -169,6 +171,8 @@ pub(super) struct Sent {
     pub(super) completed: Timestamp,
     pub(super) writes: bool,
     pub(super) durable: bool,
+    pub(super) begin: Lba,
+    pub(super) end: Lba,
 }
 
 /// A commit as recorded.

@@ -169,10 +169,10 @@ impl Stream {
             },
         };
         let paced = match begins {
+            None | Some(Begins::Freely) => Timestamp::ZERO,
             Some(_) if self.completions[WAITED_FOR].count() < self.before_batch => return None,
             Some(Begins::At(time)) => time,
             Some(Begins::After(distance)) => self.replayed_batch.saturating_add(distance),
-            None => Timestamp::ZERO,
         };
         let due = burst.unwrap_or_else(|| begin + span).max(paced);
         Some(Due::At(due.max(self.replayed_arrival).max(waited_for).max(unawaited)))
