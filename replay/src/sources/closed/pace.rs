@@ -25,8 +25,7 @@ const BATCHES_MIN: usize = 64;
 /// not varied.
 const READ_AHEAD_APART: Nanos = Nanos::from_us(1000);
 /// Largest range of the distances of batches that are read ahead, as a share of the range of think times; ranges between
-/// the quartiles. Chosen on train's captures of the suite: 0.2 and less of programs that read ahead, 0.8 and more of
-/// others.
+/// the quartiles. Chosen on train's captures of the suite: 0.2 and less where reading ahead shows, 0.8 and more elsewhere.
 const READ_AHEAD_SHARE_MAX: f64 = 0.5;
 /// A distance is regular if it is off the median by less than this part of it. Others are pauses, or batches of which a
 /// page cache needed none. Set by judgement; not varied.
