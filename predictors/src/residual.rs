@@ -19,6 +19,7 @@ use crate::predictor::{
     Consolidation, Corrector, Entry, Method, OperationForecast, Outcomes, PredictError, Spread, VmForecast,
 };
 use crate::solve::solve;
+use crate::twin::is_of_wide_intervals;
 
 /// The registry's row.
 pub const ENTRY: Entry = Entry {
@@ -150,7 +151,8 @@ impl Residual {
             }
         };
         let vms = twin.vms.iter().zip(&alone.vms).map(of_vm).collect();
-        Ok(Consolidation { vms, notes: twin.notes.clone(), ..Consolidation::default() })
+        let notes = twin.notes.iter().filter(|note| !is_of_wide_intervals(note)).cloned().collect();
+        Ok(Consolidation { vms, notes, ..Consolidation::default() })
     }
 }
 

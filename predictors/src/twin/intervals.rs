@@ -45,36 +45,64 @@ pub(crate) enum Cause {
 }
 
 impl Cause {
+    const ALL: [Cause; 4] = [Cause::Interference, Cause::ErrorAlone, Cause::Concurrent, Cause::FewRequests];
+
     /// What the cause is, and what would narrow the intervals.
-    pub(crate) fn text(self) -> &'static str {
+    fn text(self) -> &'static str {
         match self {
             Cause::Interference => {
-                "intervals are wide: much changes beside the others, which no capture of a VM alone shows; a minute of two \
-                 VMs together narrows them (--learn-from)"
+                "much changes beside the others, which no capture of a VM alone shows; a minute of two VMs together narrows \
+                 them (--learn-from)"
             }
             Cause::ErrorAlone => {
-                "intervals are wide: the twin misses the capture of the VM alone; a longer capture, or one of a minute \
-                 beside another VM (--learn-from), narrows them"
+                "the twin misses the capture of the VM alone; a longer capture, or one of a minute beside another VM \
+                 (--learn-from), narrows them"
             }
             Cause::Concurrent => {
-                "intervals are wide: the device serves several requests at once, in an order that captures of VMs alone do \
-                 not show; a minute of two VMs together narrows them (--learn-from)"
+                "the device serves several requests at once, in an order that captures of VMs alone do not show; a minute of \
+                 two VMs together narrows them (--learn-from)"
             }
-            Cause::FewRequests => "intervals of p99 are wide: few requests determine it; a longer capture narrows them",
+            Cause::FewRequests => "few requests determine it; a longer capture narrows them",
         }
     }
 }
 
-/// The spread of a forecast, from the figures simulated `together`, `simulated` alone and `measured` alone. Adds to
-/// `causes` why any is wide.
+/// Why intervals of a VM are wide.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Wide {
+    /// Those of rates and mean response times.
+    means: BTreeSet<Cause>,
+    p99: BTreeSet<Cause>,
+}
+
+/// Why intervals are wide, and of which VMs.
+pub(crate) fn notes(vms: &[(&str, &Wide)]) -> Vec<String> {
+    let note = |what: &str, of: fn(&Wide) -> &BTreeSet<Cause>, cause: Cause| {
+        let names: Vec<&str> =
+            vms.iter().filter(|(_, wide)| of(wide).contains(&cause)).map(|(name, _)| *name).collect();
+        (!names.is_empty()).then(|| format!("{}: {what} are wide: {}", names.join(", "), cause.text()))
+    };
+    let of_means = Cause::ALL.into_iter().filter_map(|cause| note("intervals", |wide| &wide.means, cause));
+    of_means
+        .chain(Cause::ALL.into_iter().filter_map(|cause| note("intervals of p99", |wide| &wide.p99, cause)))
+        .collect()
+}
+
+/// Whether a note of a forecast is one of [`notes`].
+pub(crate) fn is_of_wide_intervals(note: &str) -> bool {
+    Cause::ALL.iter().any(|cause| note.ends_with(cause.text()))
+}
+
+/// The spread of a forecast, from the figures simulated `together`, `simulated` alone and `measured` alone. Adds to `wide`
+/// why any is wide.
 pub(crate) fn spread(
     together: &OperationForecast,
     simulated: &OperationForecast,
     measured: &OperationForecast,
     concurrent: bool,
-    causes: &mut BTreeSet<Cause>,
+    wide: &mut Wide,
 ) -> Option<Spread> {
-    let mut of_figure = |figure: fn(&OperationForecast) -> Option<f64>, on_concurrent: f64, sampling: f64| {
+    let of_figure = |figure: fn(&OperationForecast) -> Option<f64>, on_concurrent: f64, sampling: f64| {
         let log = |one: &OperationForecast, other: &OperationForecast| {
             let (one, other) = (figure(one)?, figure(other)?);
             (one > 0.0 && other > 0.0).then(|| libm::log(one / other))
@@ -89,18 +117,16 @@ pub(crate) fn spread(
         ];
         let squares = terms.iter().map(|(deviation, _)| deviation * deviation);
         let spread = (squares.sum::<f64>() + SPREAD_UNCHANGED * SPREAD_UNCHANGED).sqrt();
-        if spread >= WIDE {
-            causes.extend(terms.iter().max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, cause)| *cause));
-        }
-        Some(spread)
+        let largest = terms.iter().max_by(|one, other| one.0.total_cmp(&other.0)).map(|(_, cause)| *cause);
+        Some((spread, largest.filter(|_| spread >= WIDE)))
     };
+    let (iops, why_rate) = of_figure(|forecast| forecast.iops, SPREAD_CONCURRENT, 0.0)?;
+    let (response, why_response) = of_figure(|forecast| forecast.response_ns, SPREAD_CONCURRENT, 0.0)?;
     let sampling = p99_sampling(together, simulated, measured);
     let p99 = of_figure(|forecast| forecast.percentile("p99"), SPREAD_CONCURRENT_P99, sampling);
-    Some(Spread {
-        iops: of_figure(|forecast| forecast.iops, SPREAD_CONCURRENT, 0.0)?,
-        response: of_figure(|forecast| forecast.response_ns, SPREAD_CONCURRENT, 0.0)?,
-        p99,
-    })
+    wide.means.extend(why_rate.into_iter().chain(why_response));
+    wide.p99.extend(p99.and_then(|(_, why)| why));
+    Some(Spread { iops, response, p99: p99.map(|(spread, _)| spread) })
 }
 
 /// The standard error of a p99's logarithm, in the trace and in a truth as long as it.
@@ -124,7 +150,7 @@ mod tests {
         measured: &OperationForecast,
         concurrent: bool,
     ) -> Option<Spread> {
-        super::spread(together, simulated, measured, concurrent, &mut BTreeSet::new())
+        super::spread(together, simulated, measured, concurrent, &mut Wide::default())
     }
 
     fn forecast(iops: f64, response_ns: f64) -> OperationForecast {
@@ -165,7 +191,7 @@ mod tests {
                 ..forecast(iops, 1.0)
             };
             let spread = spread(&p99(together_iops), &p99(1.0), &p99(1.0), false).unwrap().p99.unwrap();
-            // Less what is stated for the change of the rate, which a p99 does not have.
+            // Less what is stated for every figure.
             (spread * spread - SPREAD_UNCHANGED * SPREAD_UNCHANGED).sqrt()
         };
         // The p99 of the trace over that of the truth, which has as many requests, or a quarter of them.
@@ -193,16 +219,28 @@ mod tests {
                 requests,
                 ..forecast(1.0, ns)
             };
-            let mut causes = BTreeSet::new();
-            super::spread(&with_p99(together), &with_p99(simulated), &with_p99(1.0), concurrent, &mut causes).unwrap();
-            causes.into_iter().collect::<Vec<_>>()
+            let mut wide = Wide::default();
+            super::spread(&with_p99(together), &with_p99(simulated), &with_p99(1.0), concurrent, &mut wide).unwrap();
+            let notes = notes(&[("mail", &wide)]);
+            assert!(notes.iter().all(|note| is_of_wide_intervals(note)));
+            let begins = |note: &String| note.split(": ").nth(1).unwrap().to_owned();
+            (
+                wide.means.into_iter().collect::<Vec<_>>(),
+                wide.p99.into_iter().collect::<Vec<_>>(),
+                notes.iter().map(begins).collect::<Vec<_>>(),
+            )
         };
-        assert_eq!(of(2.0, 1.0, false, Some(10_000)), []);
-        assert_eq!(of(9.0, 1.0, false, Some(10_000)), [Cause::Interference]);
-        assert_eq!(of(1.6, 1.6, false, Some(10_000)), [Cause::ErrorAlone]);
-        assert_eq!(of(1.0, 1.0, true, Some(10_000)), [Cause::Concurrent]);
-        assert_eq!(of(1.0, 1.0, false, Some(40)), [Cause::FewRequests]);
-        assert_eq!(of(1.0, 1.0, false, None), []);
-        assert_eq!(of(12.0, 1.0, false, Some(40)), [Cause::Interference, Cause::FewRequests]);
+        let none: (Vec<Cause>, Vec<Cause>, Vec<String>) = Default::default();
+        assert_eq!(of(2.0, 1.0, false, Some(10_000)), none);
+        let means = |cause: Cause| (vec![cause], vec![], vec!["intervals are wide".to_owned()]);
+        assert_eq!(of(9.0, 1.0, false, Some(10_000)), means(Cause::Interference));
+        assert_eq!(of(1.6, 1.6, false, Some(10_000)), means(Cause::ErrorAlone));
+        let p99 = |cause: Cause| (vec![], vec![cause], vec!["intervals of p99 are wide".to_owned()]);
+        assert_eq!(of(1.0, 1.0, true, Some(10_000)), p99(Cause::Concurrent));
+        assert_eq!(of(1.0, 1.0, false, Some(40)), p99(Cause::FewRequests));
+        assert_eq!(of(1.0, 1.0, false, None), none);
+        let (of_means, of_p99, notes) = of(12.0, 1.0, false, Some(40));
+        assert_eq!((of_means, of_p99, notes.len()), (vec![Cause::Interference], vec![Cause::FewRequests], 2));
+        assert!(!is_of_wide_intervals("mail: 1 record without a completion is left out"));
     }
 }

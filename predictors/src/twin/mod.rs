@@ -55,14 +55,12 @@ mod model;
 mod simulation;
 mod workload;
 
-use std::collections::BTreeSet;
-
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::DevicePolicy;
 use traces::spec::{Settings, Tunable, Unit};
 
 use self::device::evidence::Evidence;
-use self::intervals::Cause;
+pub(crate) use self::intervals::is_of_wide_intervals;
 pub use self::model::Model;
 use crate::isolated_trace::IsolatedTrace;
 use crate::predictor::{Consolidation, Entry, Isolated, Method, PredictError, Predictor};
@@ -100,26 +98,16 @@ impl Predictor for Twin {
         let (own, _) = traces.split_at(traces.len().min(alone.len()));
         let traces = if self.own_only { own } else { traces };
         let model = Model::infer(alone, traces, self.seed)?;
-        let (vms, causes): (Vec<_>, Vec<_>) = model.forecast_with_causes()?.into_iter().unzip();
+        let (vms, wide): (Vec<_>, Vec<_>) = model.forecast_with_doubts()?.into_iter().unzip();
+        let wide: Vec<_> = alone.iter().map(|profile| profile.vm.as_str()).zip(&wide).collect();
         let incomplete = alone.iter().zip(traces).filter(|(_, trace)| trace.incomplete > 0);
         let left_out = |(profile, trace): (&IsolationProfile, &IsolatedTrace)| {
             let plural = if trace.incomplete == 1 { " without a completion is" } else { "s without completions are" };
             format!("{}: {} record{plural} left out", profile.vm, trace.incomplete)
         };
-        let notes = model.notes().into_iter().chain(incomplete.map(left_out)).chain(wide(alone, &causes)).collect();
+        let notes = model.notes().into_iter().chain(incomplete.map(left_out)).chain(intervals::notes(&wide)).collect();
         Ok(Consolidation { vms, policy: Some(model.policy()), notes, ..Consolidation::default() })
     }
-}
-
-/// Why intervals are wide, and of which VMs.
-fn wide(alone: &[IsolationProfile], causes: &[BTreeSet<Cause>]) -> Vec<String> {
-    let all: BTreeSet<Cause> = causes.iter().flatten().copied().collect();
-    let of = |cause: &Cause| {
-        let vms = alone.iter().zip(causes).filter(|(_, causes)| causes.contains(cause));
-        let names: Vec<&str> = vms.map(|(profile, _)| profile.vm.as_str()).collect();
-        format!("{}: {}", names.join(", "), cause.text())
-    };
-    all.iter().map(of).collect()
 }
 
 /// The dispatch order of the device, as far as `traces` of it determine it.

@@ -3,8 +3,6 @@
 //! [`Model::infer`] runs the twin's steps up to calibration, [`Model::forecast`] simulates the VMs together. The
 //! forecast of a figure is the simulated one, corrected by the error of the simulation of the VM alone.
 
-use std::collections::BTreeSet;
-
 use traces::Nanos;
 use traces::results::isolation::IsolationProfile;
 use traces::results::prediction::DevicePolicy;
@@ -13,7 +11,7 @@ use super::calibration::{self, CalibratedDevice};
 use super::device::evidence::{Evidence, REQUESTS_MIN};
 use super::device::policy::{DispatchOrder, Policy};
 use super::device::{FittedDevice, durable_first};
-use super::intervals::{self, Cause};
+use super::intervals::{self, Wide};
 use super::simulation::meter::measured;
 use super::simulation::{self, Run, simulate};
 use super::workload::{self, Workload};
@@ -75,14 +73,14 @@ impl<'a> Model<'a> {
     /// # Errors
     /// [`PredictError::DoesNotHold`] if they cannot be simulated.
     pub fn forecast(&self) -> Result<Vec<VmForecast>, PredictError> {
-        Ok(self.forecast_with_causes()?.into_iter().map(|(forecast, _)| forecast).collect())
+        Ok(self.forecast_with_doubts()?.into_iter().map(|(forecast, _)| forecast).collect())
     }
 
     /// The same, with why intervals of each VM are wide.
     ///
     /// # Errors
     /// As [`Model::forecast`].
-    pub(crate) fn forecast_with_causes(&self) -> Result<Vec<(VmForecast, BTreeSet<Cause>)>, PredictError> {
+    pub(crate) fn forecast_with_doubts(&self) -> Result<Vec<(VmForecast, Wide)>, PredictError> {
         let vms = 0..self.alone.len();
         let fits = std::slice::from_ref(&self.fitted);
         let run = Run { fits, order: self.order, seed: self.seed, vms, duration_max: simulation::UNLIMITED };
@@ -90,12 +88,12 @@ impl<'a> Model<'a> {
         let concurrent = matches!(self.fitted, FittedDevice::Concurrent(_));
         let vm = |((together, simulated), trace): ((&VmForecast, &VmForecast), &IsolatedTrace)| {
             let measured = measured(trace);
-            let mut causes = BTreeSet::new();
+            let mut wide = Wide::default();
             let forecast = VmForecast {
-                reads: bias_corrected(together.reads, simulated.reads, measured.reads, concurrent, &mut causes),
-                writes: bias_corrected(together.writes, simulated.writes, measured.writes, concurrent, &mut causes),
+                reads: bias_corrected(together.reads, simulated.reads, measured.reads, concurrent, &mut wide),
+                writes: bias_corrected(together.writes, simulated.writes, measured.writes, concurrent, &mut wide),
             };
-            (forecast, causes)
+            (forecast, wide)
         };
         Ok(together.iter().zip(&self.alone).zip(self.traces).map(vm).collect())
     }
@@ -166,7 +164,7 @@ fn bias_corrected(
     simulated: OperationForecast,
     measured: OperationForecast,
     concurrent: bool,
-    causes: &mut BTreeSet<Cause>,
+    wide: &mut Wide,
 ) -> OperationForecast {
     // A response without time is due to the VM alone.
     let responses = simulated.response_ns.zip(together.response_ns.filter(|together| *together > 0.0));
@@ -186,7 +184,7 @@ fn bias_corrected(
             figure(of(&together), of(&simulated), of(&measured))
         }),
         requests: None,
-        spread: intervals::spread(&together, &simulated, &measured, concurrent, causes),
+        spread: intervals::spread(&together, &simulated, &measured, concurrent, wide),
     }
 }
 
@@ -282,7 +280,7 @@ mod tests {
         let (simulated, measured) = (operation(10.0, 100.0), operation(20.0, 50.0));
         let forecast = |response_ms: f64, iops: f64| {
             let corrected =
-                bias_corrected(operation(response_ms, iops), simulated, measured, false, &mut BTreeSet::new());
+                bias_corrected(operation(response_ms, iops), simulated, measured, false, &mut Wide::default());
             (corrected.response_ns.unwrap() / 1e6, corrected.iops.unwrap())
         };
         // As long as alone: the whole correction.

@@ -3,7 +3,7 @@
 //! A [`Workload`] holds the facts that the simulation needs, beside the trace, to send the VM's requests again on
 //! another device:
 //!
-//! - which of its streams are journals, and which wait for their commits ([`StreamRoles`]),
+//! - which of its streams are journals, which wait for their commits, and which have a pace ([`StreamRoles`]),
 //! - the limits of the VM's own queue: depth, length of a request, merging, throttled background writes, scheduler,
 //! - the share of completions that the host reports together with the next one.
 //!
@@ -28,7 +28,7 @@ const THROTTLED_WRITES_MIN: usize = 50;
 
 /// The workload of a VM, inferred from its isolated trace.
 pub(crate) struct Workload {
-    /// The journals among its streams, and the streams that wait for them, as of VM 0.
+    /// The journals among its streams, the streams that wait for them, and those with a pace, as of VM 0.
     pub(crate) roles: StreamRoles,
     /// Share of completions that are reported only with the next one.
     pub(crate) coalesced_share: f64,

@@ -59,7 +59,12 @@ pub(crate) fn measured(trace: &IsolatedTrace) -> VmForecast {
     for request in trace.requests.iter().filter(|request| request.moves_data()) {
         measured[request.operation as usize].add(request.completed.saturating_since(request.issued));
     }
-    forecast(&measured, trace.span().saturating_since(Timestamp::ZERO))
+    let VmForecast { reads, writes } = forecast(&measured, trace.span().saturating_since(Timestamp::ZERO));
+    let counted = |of: OperationForecast, operation: Operation| {
+        let requests = Some(measured[operation as usize].count());
+        OperationForecast { requests, ..of }
+    };
+    VmForecast { reads: counted(reads, Operation::Read), writes: counted(writes, Operation::Write) }
 }
 
 /// The figures measured in `simulated` time, as a forecast.

@@ -23,8 +23,8 @@
 //!    ([`Steadiness`]). Processes with widely spread think times cannot be detected in this way.
 //! 5. A process that waits for a commit of the journal (`closed/roles.rs`) sends one think time after the end
 //!    of that commit, and wants it when all that it sent before has completed (`closed/commits.rs`).
-//! 6. A batch of a stream with a pace of its own (`closed/pace.rs`) comes one recorded distance after the batch before,
-//!    or when the clock says so, not one think time after a completion.
+//! 6. A stream may have a pace of its own (`closed/pace.rs`). A batch that goes on in a file then comes one recorded
+//!    distance after the batch before, or after the completion of the one before that. By the clock it comes at its time.
 //! 7. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
 //!    far: what it would do beyond that is unknown. So a congested drive slows down write-back, too.
 //! 8. Write-back at this maximum comes when a completion makes room for it, if it did so in the trace: this time and,
@@ -178,8 +178,8 @@ impl Default for Recorded {
 }
 
 impl Recorded {
-    /// Infers the dependency of the next arrival of the stream, which waited for a commit if `wait` names one, and
-    /// begins a batch of a stream with a pace if `begins` says when.
+    /// Infers the dependency of the next arrival of the stream. It waited for a commit if `wait` names one. It begins a
+    /// batch of a stream with a pace if `begins` says when.
     pub(super) fn infer(
         &mut self,
         arrival: Timestamp,

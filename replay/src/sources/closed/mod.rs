@@ -107,7 +107,7 @@ pub struct Closed {
     index: BTreeMap<(VmId, StreamId), u32>,
     journals: Vec<JournalOf>,
     journal_index: BTreeMap<(VmId, StreamId), u32>,
-    /// Which streams are journals and which wait for them, once that is known.
+    /// Which streams are journals, which wait for them, and which have a pace, once that is known.
     roles: Option<StreamRoles>,
     /// Whether the first records have been read.
     has_begun: bool,
@@ -158,7 +158,7 @@ impl Closed {
         Closed { start, now: start, ..self }
     }
 
-    /// The same replay, of traces whose journals are known.
+    /// The same replay, of traces whose journals and paces are known.
     #[must_use]
     pub fn with_roles(self, roles: StreamRoles) -> Closed {
         Closed { roles: Some(roles), ..self }
@@ -207,7 +207,7 @@ impl Closed {
         held_back.map(|(vm, _)| self.traces.path_of(VmId(vm as u16)).display().to_string()).collect()
     }
 
-    /// Learns from the first records which streams are journals, unless that is known, and reads them. No request has
+    /// Learns from the first records which streams are journals and which have a pace, unless that is known, and reads them. No request has
     /// arrived yet.
     fn begin(&mut self) -> Result<(), ReplayError> {
         self.has_begun = true;

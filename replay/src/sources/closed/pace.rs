@@ -40,6 +40,9 @@ const CLOCK_SHARE_MAX: f64 = 1.1;
 /// Largest correlation of a distance with the one before, of a stream that goes by the clock: -1/2 if nothing else
 /// disturbs it, and 0 without a clock. Set by judgement; not varied.
 const CLOCK_CORRELATION_MAX: f64 = -0.25;
+/// Largest correlation with the one before that: 0 by the clock, and 1 of think times that alternate. Set by judgement;
+/// not varied.
+const CLOCK_CORRELATION_OF_SECOND_MAX: f64 = 0.25;
 
 /// What gives a stream its pace.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -59,7 +62,7 @@ pub(super) struct Paced {
 /// When a batch begins, at the earliest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Begins {
-    /// At this time, if all before the latest batch has completed.
+    /// At this time, if the stream is then no deeper than in the trace.
     At(Timestamp),
     /// This long after the latest batch, and after the completion of all before it.
     After(Nanos),
@@ -84,7 +87,7 @@ pub(super) struct Batches {
     /// When all had completed that was sent.
     done: Timestamp,
     /// When all had completed that was sent before the latest batch.
-    pub(super) done_before: Timestamp,
+    done_before: Timestamp,
 }
 
 impl Batches {
@@ -149,10 +152,10 @@ impl Times {
             let commit = commits.get(next).filter(|commit| before.writes && commit.end <= request.arrival);
             done = commit.map_or(done, |commit| done.max(commit.end));
             if request.arrival.since(before.arrival) > apart {
-                let since = |event: Timestamp| request.arrival.as_ns() as f64 - event.as_ns() as f64;
+                let since = |event: Timestamp| (i128::from(request.arrival.as_ns()) - i128::from(event.as_ns())) as f64;
                 times.distances.push(since(begun));
                 times.thinks.push(since(done));
-                if !request.writes && request.begin == before.end {
+                if request.reads && request.begin == before.end {
                     times.read_ahead.push(since(begun.max(done_before)));
                     times.read_ahead_thinks.push(since(done));
                 }
@@ -176,7 +179,8 @@ impl Times {
         count as f64 >= REGULAR_SHARE_MIN * regular.len() as f64
             && deviation <= DEVIATION_MAX * median
             && deviation < CLOCK_SHARE_MAX * of_thinks
-            && correlation(&self.distances, &regular) <= CLOCK_CORRELATION_MAX
+            && correlation(&self.distances, &regular, 1) <= CLOCK_CORRELATION_MAX
+            && correlation(&self.distances, &regular, 2) <= CLOCK_CORRELATION_OF_SECOND_MAX
     }
 
     fn are_read_ahead(&self) -> bool {
@@ -202,15 +206,15 @@ fn mean_deviation(values: impl Iterator<Item = f64> + Clone) -> f64 {
     values.map(|value| (value - mean).abs()).sum::<f64>() / count
 }
 
-/// The correlation of a distance with the one before, over those that are regular.
-fn correlation(distances: &[f64], regular: &[bool]) -> f64 {
+/// The correlation of a distance with the one so many before, over those that are regular.
+fn correlation(distances: &[f64], regular: &[bool], before: usize) -> f64 {
     let among = |n: &usize| regular[*n];
     let count = (0..distances.len()).filter(among).count() as f64;
     let mean = (0..distances.len()).filter(among).map(|n| distances[n]).sum::<f64>() / count;
     let off = |n: usize| distances[n] - mean;
     let squares: f64 = (0..distances.len()).filter(among).map(|n| off(n) * off(n)).sum();
-    let pairs = || (1..distances.len()).filter(|n| regular[*n] && regular[n - 1]);
-    let products: f64 = pairs().map(|n| off(n) * off(n - 1)).sum();
+    let pairs = || (before..distances.len()).filter(|n| regular[*n] && regular[n - before]);
+    let products: f64 = pairs().map(|n| off(n) * off(n - before)).sum();
     if squares == 0.0 { 0.0 } else { products / pairs().count().max(1) as f64 / (squares / count) }
 }
 
@@ -222,9 +226,10 @@ mod tests {
     fn correlation_is_that_of_neighbours_that_are_both_regular() {
         let distances = [10.0, 14.0, 10.0, 14.0, 40.0, 14.0, 10.0];
         let regular = distances.map(|distance| distance < 20.0);
-        assert_eq!(correlation(&distances, &regular), -1.0);
-        assert_eq!(correlation(&[10.0, 10.0, 14.0, 14.0, 10.0, 10.0, 14.0, 14.0], &[true; 8]), 1.0 / 7.0);
-        assert_eq!(correlation(&[10.0; 8], &[true; 8]), 0.0);
+        assert_eq!(correlation(&distances, &regular, 1), -1.0);
+        assert_eq!(correlation(&distances, &regular, 2), 1.0);
+        assert_eq!(correlation(&[10.0, 10.0, 14.0, 14.0, 10.0, 10.0, 14.0, 14.0], &[true; 8], 1), 1.0 / 7.0);
+        assert_eq!(correlation(&[10.0; 8], &[true; 8], 1), 0.0);
     }
 
     #[test]
@@ -234,6 +239,7 @@ mod tests {
             arrival: at(arrival),
             completed: at(arrival + 10),
             writes,
+            reads: !writes,
             durable: false,
             begin: Lba::ZERO,
             end: Lba::ZERO,

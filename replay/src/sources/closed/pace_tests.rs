@@ -41,6 +41,11 @@ fn thinking_evenly(_: u64, last: Last) -> u64 {
     last.done + PERIOD / 2
 }
 
+/// The program thinks for a shorter and a longer time in turn.
+fn thinking_in_turns(n: u64, last: Last) -> u64 {
+    last.done + PERIOD / 2 + n % 2 * 2_000
+}
+
 /// The program reads through read-ahead. It goes through the batch before the last one.
 fn reading_ahead(n: u64, last: Last) -> u64 {
     last.begun.max(last.before_done) + PERIOD + drawn(400, 2, n)
@@ -109,6 +114,7 @@ fn pace_is_told_from_thinking() {
             let pace_of = |begin| pace(&sent(begin, batch, service, more));
             assert_eq!(pace_of(thinking), None, "{batch} requests of {service} to {more} more");
             assert_eq!(pace_of(thinking_evenly), None, "{batch} requests of {service} to {more} more");
+            assert_eq!(pace_of(thinking_in_turns), None, "{batch} requests of {service} to {more} more");
             assert_eq!(pace_of(reading_ahead), Some(Pace::ReadAhead), "{batch} requests of {service} to {more} more");
             assert_eq!(pace_of(by_clock), Some(Pace::Clock), "{batch} requests of {service} to {more} more");
         }
@@ -121,6 +127,7 @@ fn where_requests_always_take_the_same_time_only_the_clock_shows() {
         let pace_of = |begin| pace(&sent(begin, batch, 500, 0));
         assert_eq!(pace_of(thinking), None);
         assert_eq!(pace_of(thinking_evenly), None);
+        assert_eq!(pace_of(thinking_in_turns), None);
         assert_eq!(pace_of(reading_ahead), None);
         assert_eq!(pace_of(by_clock), Some(Pace::Clock));
     }
@@ -147,7 +154,7 @@ fn few_or_irregular_batches_show_no_pace() {
     };
     assert_eq!(pace(&some(|n| n < 64)), None, "63 distances");
     assert_eq!(pace(&some(|n| n < 65)), Some(Pace::Clock));
-    // The page cache had every tenth, or every other of ten.
+    // The page cache had every tenth, or every third.
     assert_eq!(pace(&some(|n| n % 10 != 3)), Some(Pace::Clock));
     assert_eq!(pace(&some(|n| n % 3 != 0)), None);
     let early: Begin =
@@ -164,7 +171,9 @@ fn pace_stays_on_a_slower_and_on_a_faster_device() {
             let trace = sent(begin, batch, 4_000, 8_000);
             assert_eq!(pace(&trace), Some(by));
             for service in [100, 12_000] {
-                let found = replayed(&mut closed_over(trace.clone()), service);
+                let mut source = closed_over(trace.clone());
+                let found = replayed(&mut source, service);
+                assert_eq!(source.late(), 0);
                 let begins = |arrivals: &[u64]| arrivals.iter().step_by(batch as usize).copied().collect::<Vec<_>>();
                 assert_eq!(begins(&found[&STREAM]), begins(&recorded(&trace)[&STREAM]), "{by:?}, {service}");
             }
@@ -229,6 +238,25 @@ fn only_the_clock_makes_up_for_what_came_late() {
 }
 
 #[test]
+fn requests_by_the_clock_may_overlap_as_in_the_trace() {
+    // One of them takes as long as several distances.
+    let requests = |service: u64, more: u64| -> Vec<Record> {
+        let at = |n: u64| if n == 0 { 0 } else { n * PERIOD + drawn(400, 3, n) };
+        (0..BATCHES)
+            .map(|n| record(STREAM, at(n), service + drawn(more, 4, n), Operation::Read, Flags::empty()))
+            .collect()
+    };
+    let trace = requests(3 * PERIOD, 5 * PERIOD);
+    assert_eq!(pace(&trace), Some(Pace::Clock));
+    for service in [100, 3 * PERIOD] {
+        let mut source = closed_over(trace.clone());
+        let found = replayed(&mut source, service);
+        assert_eq!(found[&STREAM], recorded(&trace)[&STREAM], "a request takes {service}");
+        assert_eq!(source.late(), 0);
+    }
+}
+
+#[test]
 fn process_that_thinks_is_slower_on_a_slower_device_beside_one_that_does_not() {
     let mut trace = sent(by_clock, 1, 4_000, 8_000);
     let thinks = sent(thinking, 1, 4_000, 8_000);
@@ -245,16 +273,16 @@ fn process_that_thinks_is_slower_on_a_slower_device_beside_one_that_does_not() {
 
 #[test]
 fn pace_goes_on_in_a_replay_that_begins_within_the_trace() {
-    for begin in [reading_ahead as Begin, by_clock] {
-        let trace = sent(begin, 3, 4_000, 8_000);
-        let roles = StreamRoles::of(&trace);
-        for start in (5_000_000..5_200_000).step_by(7_001) {
+    for (begin, batch) in [(reading_ahead as Begin, 3), (by_clock, 3), (reading_ahead_fast, 1)] {
+        // Requests that always take the same time do not show the pace, which is known here.
+        let roles = StreamRoles::of(&sent(begin, batch, 4_000, 8_000));
+        let trace = sent(begin, batch, 9_000, 0);
+        let span = trace.last().unwrap().request.arrival.as_ns();
+        for start in (span / 2..span / 2 + 200_000).step_by(7_001) {
             let source = closed_over(trace.clone()).with_roles(roles.clone());
-            let found = replayed(&mut source.starting_at(Timestamp::from_ns(start)), 2_000);
-            let begins =
-                recorded(&trace)[&STREAM].iter().step_by(3).copied().filter(|at| *at >= start).collect::<Vec<_>>();
-            let seen: Vec<u64> = found[&STREAM].iter().copied().filter(|at| begins.contains(at)).collect();
-            assert_eq!(seen, begins, "from {start}");
+            let found = replayed(&mut source.starting_at(Timestamp::from_ns(start)), 9_000);
+            let expected: Vec<u64> = recorded(&trace)[&STREAM].iter().copied().filter(|at| *at >= start).collect();
+            assert_eq!(found[&STREAM], expected, "from {start}");
         }
     }
 }

@@ -87,6 +87,8 @@ pub(super) struct Stream {
     pub(super) batches: Batches,
     /// When its latest batch began, or all before it had completed.
     pub(super) replayed_batch: Timestamp,
+    /// When all had completed that passed before the replay.
+    pub(super) passed_done: Timestamp,
     /// The number of requests that it has sent, of those that are waited for.
     pub(super) sent: u64,
     /// How many of these have to complete until all before the latest batch has.
@@ -129,13 +131,15 @@ impl Stream {
             self.completions[kind].insert(completed);
         }
         self.sends(arrival, begins, completed.map(|_| kind as u8));
-        self.replayed_batch = self.replayed_batch.max(self.batches.done_before);
+        if kind == WAITED_FOR {
+            self.passed_done = self.passed_done.max(completed.unwrap_or_default());
+        }
     }
 
     /// Counts a request that is sent, which begins a batch or does not.
     pub(super) fn sends(&mut self, now: Timestamp, begins: bool, kind: Option<u8>) {
         if begins {
-            (self.replayed_batch, self.before_batch) = (now, self.sent);
+            (self.replayed_batch, self.before_batch) = (now.max(self.passed_done), self.sent);
         }
         self.sent += u64::from(kind == Some(WAITED_FOR as u8));
     }
@@ -170,8 +174,8 @@ impl Stream {
         };
         let paced = match begins {
             None | Some(Begins::Freely) => Timestamp::ZERO,
-            Some(_) if self.completions[WAITED_FOR].count() < self.before_batch => return None,
             Some(Begins::At(time)) => time,
+            Some(Begins::After(_)) if self.completions[WAITED_FOR].count() < self.before_batch => return None,
             Some(Begins::After(distance)) => self.replayed_batch.saturating_add(distance),
         };
         let due = burst.unwrap_or_else(|| begin + span).max(paced);
