@@ -21,7 +21,8 @@ cd /tmp
 begin() {
   /job/iocast serve --urgency normal "$@" >/tmp/output 2>&1 &
   server=$!
-  for step in $(seq 100); do [ -b /dev/ublkb3 ] && return; sleep 0.1; done
+  # The kernel makes the device before its entries below /sys.
+  for step in $(seq 100); do [ -b /dev/ublkb3 ] && [ -e /sys/block/ublkb3/queue/nr_requests ] && return; sleep 0.1; done
   cat /tmp/output
 }
 /job/iocast serve --drive fixed --image memory:64m --listen ublk >/tmp/output 2>&1
