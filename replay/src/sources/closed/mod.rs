@@ -23,7 +23,7 @@ use self::commits::Journal;
 use self::dependencies::{Dependency, Since, UNAWAITED, WAITED_FOR};
 use self::log_writes::KeptOut;
 pub use self::roles::StreamRoles;
-use self::roles::is_durable;
+use self::roles::{Sent, is_durable};
 use self::stream::{CommitWait, Due, Stream, Waiting};
 use self::write_back::{Progress, WriteBack};
 use crate::source::{Next, ReplayError, Source};
@@ -301,7 +301,7 @@ impl Closed {
             self.journals[journal as usize].commits.read_waiter(waiter, &request, completed, writes)
         });
         let paced = stream.paced.filter(|_| request.is_sync());
-        let begins = paced.and_then(|paced| stream.batches.begins(paced, &request, completed));
+        let begins = paced.and_then(|paced| stream.batches.begins(paced, &Sent::of(&request, completed)));
         let mut dependency =
             stream.recorded.infer(request.arrival, completed, kind, wait, begins.filter(|begins| begins.by_pace()));
         let mut resume = None;

@@ -15,7 +15,7 @@
 //!
 //! The other requests of a batch depend on each other as everywhere (`closed/dependencies.rs`).
 
-use traces::{Lba, Nanos, Operation, Request, Timestamp};
+use traces::{Lba, Nanos, Timestamp};
 
 use super::roles::{Commit, Sent};
 
@@ -77,6 +77,25 @@ impl Begins {
     }
 }
 
+/// A batch as recorded.
+struct Batch {
+    /// When the batch before began.
+    before: Timestamp,
+    /// When all had completed that was sent before it.
+    done: Timestamp,
+    /// When all had completed that was sent before the batch before.
+    done_before: Timestamp,
+    /// Whether it reads on where the batch before ended.
+    reads_on: bool,
+}
+
+impl Batch {
+    /// What its distance is counted from if it was read ahead.
+    fn read_ahead_since(&self) -> Timestamp {
+        self.before.max(self.done_before)
+    }
+}
+
 /// The batches of a stream that have been read.
 #[derive(Debug, Default)]
 pub(super) struct Batches {
@@ -84,30 +103,33 @@ pub(super) struct Batches {
     /// Where the latest request ended.
     end: Lba,
     begun: Timestamp,
-    /// When all had completed that was sent.
     done: Timestamp,
-    /// When all had completed that was sent before the latest batch.
     done_before: Timestamp,
 }
 
 impl Batches {
-    /// When the batch begins that a request with these times begins; `None` if it belongs to the batch before.
-    pub(super) fn begins(&mut self, paced: Paced, request: &Request, completed: Option<Timestamp>) -> Option<Begins> {
-        let arrival = request.arrival;
-        let latest = self.latest.replace(arrival);
-        let goes_on = self.end == request.lba && request.operation == Operation::Read;
-        self.end = request.end();
+    /// The batch that a request begins; `None` if it comes no later than `apart` after the one before.
+    fn add(&mut self, apart: Nanos, sent: &Sent) -> Option<Batch> {
+        let latest = self.latest.replace(sent.arrival);
+        let end = std::mem::replace(&mut self.end, sent.end);
+        let reads_on = sent.reads && end == sent.begin;
         let done = self.done;
-        self.done = done.max(completed.unwrap_or_default());
-        if latest.is_some_and(|latest| arrival.since(latest) <= paced.apart) {
+        self.done = done.max(sent.completed);
+        if latest.is_some_and(|latest| sent.arrival.since(latest) <= apart) {
             return None;
         }
-        let since = self.begun.max(self.done_before);
-        (self.begun, self.done_before) = (arrival, done);
+        let before = std::mem::replace(&mut self.begun, sent.arrival);
+        let done_before = std::mem::replace(&mut self.done_before, done);
+        Some(Batch { before, done, done_before, reads_on })
+    }
+
+    /// When the batch begins that a request begins; `None` if it belongs to the batch before.
+    pub(super) fn begins(&mut self, paced: Paced, sent: &Sent) -> Option<Begins> {
+        let batch = self.add(paced.apart, sent)?;
         Some(match paced.by {
-            Pace::ReadAhead if goes_on => Begins::After(arrival.saturating_since(since)),
+            Pace::ReadAhead if batch.reads_on => Begins::After(sent.arrival.saturating_since(batch.read_ahead_since())),
             Pace::ReadAhead => Begins::Freely,
-            Pace::Clock => Begins::At(arrival),
+            Pace::Clock => Begins::At(sent.arrival),
         })
     }
 }
@@ -130,11 +152,10 @@ impl Paced {
 struct Times {
     /// From the beginning of the batch before.
     distances: Vec<f64>,
-    /// From the completion of all that was sent before, and of the commit that it waited for; negative if it was not
-    /// complete.
+    /// From the completion of all that was sent before, and the end of the commit that it waited for; negative if not all
+    /// had completed.
     thinks: Vec<f64>,
-    /// From the beginning of the batch before, or the completion of all before that if it was later: of batches that may
-    /// have been read ahead, with their think times.
+    /// Of those that may have been read ahead: their distances as such, and their think times.
     read_ahead: Vec<f64>,
     read_ahead_thinks: Vec<f64>,
 }
@@ -142,27 +163,33 @@ struct Times {
 impl Times {
     fn of(sent: &[Sent], commits: &[Commit], apart: Nanos) -> Times {
         let mut times = Times::default();
-        let mut begun = sent[0].arrival;
-        let mut done = Timestamp::ZERO;
-        let mut done_before = Timestamp::ZERO;
-        for pair in sent.windows(2) {
-            let [before, request] = pair else { unreachable!("windows of two") };
-            done = done.max(before.completed);
-            let next = commits.partition_point(|commit| commit.begin < before.completed);
-            let commit = commits.get(next).filter(|commit| before.writes && commit.end <= request.arrival);
-            done = commit.map_or(done, |commit| done.max(commit.end));
-            if request.arrival.since(before.arrival) > apart {
-                let since = |event: Timestamp| (i128::from(request.arrival.as_ns()) - i128::from(event.as_ns())) as f64;
-                times.distances.push(since(begun));
-                times.thinks.push(since(done));
-                if request.reads && request.begin == before.end {
-                    times.read_ahead.push(since(begun.max(done_before)));
-                    times.read_ahead_thinks.push(since(done));
-                }
-                (begun, done_before) = (request.arrival, done);
+        let mut batches = Batches::default();
+        let mut committed = Timestamp::ZERO;
+        let mut before: Option<&Sent> = None;
+        for request in sent {
+            if let Some(write) = before.filter(|before| before.writes) {
+                let next = commits.partition_point(|commit| commit.begin < write.completed);
+                let waited = commits.get(next).filter(|commit| commit.end <= request.arrival);
+                committed = committed.max(waited.map_or(Timestamp::ZERO, |commit| commit.end));
             }
+            let batch = batches.add(apart, request);
+            if let Some(batch) = batch.filter(|_| before.is_some()) {
+                times.add(request.arrival, &batch, batch.done.max(committed));
+            }
+            before = Some(request);
         }
         times
+    }
+
+    /// Adds a batch that began then, whose program could go on from `free`.
+    fn add(&mut self, arrival: Timestamp, batch: &Batch, free: Timestamp) {
+        let since = |event: Timestamp| (i128::from(arrival.as_ns()) - i128::from(event.as_ns())) as f64;
+        self.distances.push(since(batch.before));
+        self.thinks.push(since(free));
+        if batch.reads_on {
+            self.read_ahead.push(since(batch.read_ahead_since()));
+            self.read_ahead_thinks.push(since(free));
+        }
     }
 
     fn are_by_clock(&self) -> bool {
@@ -172,15 +199,15 @@ impl Times {
         let [_, median, _] = quartiles(&self.distances);
         let regular: Vec<bool> =
             self.distances.iter().map(|distance| (distance - median).abs() < REGULAR_PART * median).collect();
-        let is_regular = |n: &usize| regular[*n];
         let count = regular.iter().filter(|is_regular| **is_regular).count();
-        let deviation = mean_deviation((0..regular.len()).filter(is_regular).map(|n| self.distances[n]));
-        let of_thinks = mean_deviation((0..regular.len()).filter(is_regular).map(|n| self.thinks[n]));
-        count as f64 >= REGULAR_SHARE_MIN * regular.len() as f64
-            && deviation <= DEVIATION_MAX * median
-            && deviation < CLOCK_SHARE_MAX * of_thinks
-            && correlation(&self.distances, &regular, 1) <= CLOCK_CORRELATION_MAX
-            && correlation(&self.distances, &regular, 2) <= CLOCK_CORRELATION_OF_SECOND_MAX
+        if (count as f64) < REGULAR_SHARE_MIN * regular.len() as f64 {
+            return false;
+        }
+        let [distances, thinks] = [&self.distances, &self.thinks].map(|times| deviations(times, &regular));
+        mean_amount(&distances) <= DEVIATION_MAX * median
+            && mean_amount(&distances) < CLOCK_SHARE_MAX * mean_amount(&thinks)
+            && correlation(&distances, 1) <= CLOCK_CORRELATION_MAX
+            && correlation(&distances, 2) <= CLOCK_CORRELATION_OF_SECOND_MAX
     }
 
     fn are_read_ahead(&self) -> bool {
@@ -200,50 +227,78 @@ fn quartiles(values: &[f64]) -> [f64; 3] {
     [1, 2, 3].map(|quarter| sorted[sorted.len() * quarter / 4])
 }
 
-fn mean_deviation(values: impl Iterator<Item = f64> + Clone) -> f64 {
-    let count = values.clone().count().max(1) as f64;
-    let mean = values.clone().sum::<f64>() / count;
-    values.map(|value| (value - mean).abs()).sum::<f64>() / count
+/// How far values are from the mean of those that count; `None` for the others.
+fn deviations(values: &[f64], counts: &[bool]) -> Vec<Option<f64>> {
+    let counted = || values.iter().zip(counts).filter(|(_, counts)| **counts).map(|(value, _)| value);
+    let mean = counted().sum::<f64>() / counted().count() as f64;
+    values.iter().zip(counts).map(|(value, counts)| counts.then_some(value - mean)).collect()
 }
 
-/// The correlation of a distance with the one so many before, over those that are regular.
-fn correlation(distances: &[f64], regular: &[bool], before: usize) -> f64 {
-    let among = |n: &usize| regular[*n];
-    let count = (0..distances.len()).filter(among).count() as f64;
-    let mean = (0..distances.len()).filter(among).map(|n| distances[n]).sum::<f64>() / count;
-    let off = |n: usize| distances[n] - mean;
-    let squares: f64 = (0..distances.len()).filter(among).map(|n| off(n) * off(n)).sum();
-    let pairs = || (before..distances.len()).filter(|n| regular[*n] && regular[n - before]);
-    let products: f64 = pairs().map(|n| off(n) * off(n - before)).sum();
-    if squares == 0.0 { 0.0 } else { products / pairs().count().max(1) as f64 / (squares / count) }
+fn mean_amount(deviations: &[Option<f64>]) -> f64 {
+    let counted = || deviations.iter().flatten();
+    counted().map(|deviation| deviation.abs()).sum::<f64>() / counted().count() as f64
+}
+
+/// The correlation of a value with the one so many before, over those that both count.
+fn correlation(deviations: &[Option<f64>], before: usize) -> f64 {
+    let mean = |products: &[f64]| products.iter().sum::<f64>() / products.len().max(1) as f64;
+    let squares: Vec<f64> = deviations.iter().flatten().map(|deviation| deviation * deviation).collect();
+    let pairs = deviations.iter().zip(deviations.iter().skip(before));
+    let products: Vec<f64> = pairs.filter_map(|(one, other)| Some((*one)? * (*other)?)).collect();
+    let variance = mean(&squares);
+    if variance == 0.0 { 0.0 } else { mean(&products) / variance }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn correlation_is_that_of_neighbours_that_are_both_regular() {
-        let distances = [10.0, 14.0, 10.0, 14.0, 40.0, 14.0, 10.0];
-        let regular = distances.map(|distance| distance < 20.0);
-        assert_eq!(correlation(&distances, &regular, 1), -1.0);
-        assert_eq!(correlation(&distances, &regular, 2), 1.0);
-        assert_eq!(correlation(&[10.0, 10.0, 14.0, 14.0, 10.0, 10.0, 14.0, 14.0], &[true; 8], 1), 1.0 / 7.0);
-        assert_eq!(correlation(&[10.0; 8], &[true; 8], 1), 0.0);
-    }
-
-    #[test]
-    fn a_write_is_done_with_the_commit_that_it_waited_for() {
-        let at = Timestamp::from_ns;
-        let sent = |arrival: u64, writes: bool| Sent {
-            arrival: at(arrival),
-            completed: at(arrival + 10),
+    /// A request that takes 10 ns.
+    fn sent(arrival: u64, writes: bool) -> Sent {
+        Sent {
+            arrival: Timestamp::from_ns(arrival),
+            completed: Timestamp::from_ns(arrival + 10),
             writes,
             reads: !writes,
             durable: false,
             begin: Lba::ZERO,
             end: Lba::ZERO,
+        }
+    }
+
+    #[test]
+    fn correlation_is_that_of_neighbours_that_are_both_regular() {
+        let distances = [10.0, 14.0, 10.0, 14.0, 40.0, 14.0, 10.0];
+        let of_regular = deviations(&distances, &distances.map(|distance| distance < 20.0));
+        assert_eq!(mean_amount(&of_regular), 2.0);
+        assert_eq!(correlation(&of_regular, 1), -1.0);
+        assert_eq!(correlation(&of_regular, 2), 1.0);
+        let in_pairs = [10.0, 10.0, 14.0, 14.0, 10.0, 10.0, 14.0, 14.0];
+        assert_eq!(correlation(&deviations(&in_pairs, &[true; 8]), 1), 1.0 / 7.0);
+        assert_eq!(correlation(&deviations(&[10.0; 8], &[true; 8]), 1), 0.0);
+    }
+
+    #[test]
+    fn only_a_read_that_begins_where_the_latest_request_ended_reads_on() {
+        let sent = |arrival: u64, writes: bool, begin: u64| Sent {
+            begin: Lba::new(begin),
+            end: Lba::new(begin + 8),
+            ..sent(arrival, writes)
         };
+        let read_ahead = |sent: &[Sent]| Times::of(sent, &[], Nanos::from_ns(50)).read_ahead;
+        assert_eq!(read_ahead(&[sent(0, false, 0), sent(100, false, 8)]), [100.0]);
+        assert_eq!(read_ahead(&[sent(0, false, 0), sent(100, false, 9)]), [0.0; 0]);
+        assert_eq!(read_ahead(&[sent(0, false, 0), sent(100, true, 8)]), [0.0; 0]);
+        assert_eq!(read_ahead(&[sent(0, false, 0), sent(100, true, 500), sent(200, false, 8)]), [0.0; 0]);
+        assert_eq!(read_ahead(&[sent(0, false, 0), sent(100, true, 500), sent(200, false, 508)]), [100.0]);
+        // The batch before the last took until 230.
+        let late = Sent { completed: Timestamp::from_ns(230), ..sent(0, false, 0) };
+        assert_eq!(read_ahead(&[late, sent(100, false, 8), sent(300, false, 16)]), [100.0, 70.0]);
+    }
+
+    #[test]
+    fn a_write_is_done_with_the_commit_that_it_waited_for() {
+        let at = Timestamp::from_ns;
         let commit = |begin: u64, end: u64| Commit { begin: at(begin), logged: at(begin), end: at(end) };
         let thinks = |writes: bool, commits: &[Commit]| {
             Times::of(&[sent(0, writes), sent(100, writes), sent(101, writes)], commits, Nanos::from_ns(50)).thinks

@@ -71,15 +71,8 @@ impl StreamRoles {
             let (_, last) = spans.entry(request.vm).or_insert((request.arrival, request.arrival));
             *last = request.arrival;
             if request.is_sync() {
-                streams.entry((request.vm, request.stream)).or_default().push(Sent {
-                    arrival: request.arrival,
-                    completed: observed.completed.unwrap_or(request.arrival),
-                    writes: request.operation == Operation::Write,
-                    reads: request.operation == Operation::Read,
-                    durable: is_durable(request),
-                    begin: request.lba,
-                    end: request.end(),
-                });
+                let sent = Sent::of(request, observed.completed);
+                streams.entry((request.vm, request.stream)).or_default().push(sent);
             }
         }
         let mut roles = StreamRoles::default();
@@ -175,6 +168,21 @@ pub(super) struct Sent {
     pub(super) durable: bool,
     pub(super) begin: Lba,
     pub(super) end: Lba,
+}
+
+impl Sent {
+    /// A request with its completion. One that never completed counts as complete when it arrived.
+    pub(super) fn of(request: &Request, completed: Option<Timestamp>) -> Sent {
+        Sent {
+            arrival: request.arrival,
+            completed: completed.unwrap_or(request.arrival),
+            writes: request.operation == Operation::Write,
+            reads: request.operation == Operation::Read,
+            durable: is_durable(request),
+            begin: request.lba,
+            end: request.end(),
+        }
+    }
 }
 
 /// A commit as recorded.
