@@ -47,22 +47,33 @@ pub(crate) enum Cause {
 impl Cause {
     const ALL: [Cause; 4] = [Cause::Interference, Cause::ErrorAlone, Cause::Concurrent, Cause::FewRequests];
 
-    /// What the cause is, and what would narrow the intervals.
     fn text(self) -> &'static str {
         match self {
-            Cause::Interference => {
-                "much changes beside the others, which no capture of a VM alone shows; a minute of two VMs together narrows \
-                 them (--learn-from)"
-            }
-            Cause::ErrorAlone => {
-                "the twin misses the capture of the VM alone; a longer capture, or one of a minute beside another VM \
-                 (--learn-from), narrows them"
-            }
+            Cause::Interference => "much changes beside the others, which no capture of a VM alone shows",
+            Cause::ErrorAlone => "the twin misses the capture of the VM alone",
             Cause::Concurrent => {
-                "the device serves several requests at once, in an order that captures of VMs alone do not show; a minute of \
-                 two VMs together narrows them (--learn-from)"
+                "the device serves several requests at once, in an order that captures of VMs alone do not show"
             }
-            Cause::FewRequests => "few requests determine it; a longer capture narrows them",
+            Cause::FewRequests => "few requests determine it",
+        }
+    }
+
+    /// What would narrow intervals of rates and means.
+    fn remedy(self) -> &'static str {
+        match self {
+            Cause::Interference | Cause::Concurrent => "a minute of two VMs together (--learn-from) can narrow them",
+            Cause::ErrorAlone => "a longer capture, or a minute beside another VM (--learn-from), can narrow them",
+            Cause::FewRequests => "a longer capture narrows them",
+        }
+    }
+
+    /// What would narrow intervals of p99. What is learned from VMs together says nothing about p99.
+    fn remedy_of_p99(self) -> &'static str {
+        match self {
+            Cause::FewRequests => self.remedy(),
+            Cause::Interference | Cause::ErrorAlone | Cause::Concurrent => {
+                "only a capture of the VMs together tells more"
+            }
         }
     }
 }
@@ -77,20 +88,22 @@ pub(crate) struct Wide {
 
 /// Why intervals are wide, and of which VMs.
 pub(crate) fn notes(vms: &[(&str, &Wide)]) -> Vec<String> {
-    let note = |what: &str, of: fn(&Wide) -> &BTreeSet<Cause>, cause: Cause| {
-        let names: Vec<&str> =
-            vms.iter().filter(|(_, wide)| of(wide).contains(&cause)).map(|(name, _)| *name).collect();
-        (!names.is_empty()).then(|| format!("{}: {what} are wide: {}", names.join(", "), cause.text()))
+    let note = |what: &str, is_wide: fn(&Wide, Cause) -> bool, cause: Cause, remedy: &str| {
+        let names: Vec<&str> = vms.iter().filter(|(_, wide)| is_wide(wide, cause)).map(|(name, _)| *name).collect();
+        (!names.is_empty()).then(|| format!("{}: {what} are wide: {}; {remedy}", names.join(", "), cause.text()))
     };
-    let of_means = Cause::ALL.into_iter().filter_map(|cause| note("intervals", |wide| &wide.means, cause));
-    of_means
-        .chain(Cause::ALL.into_iter().filter_map(|cause| note("intervals of p99", |wide| &wide.p99, cause)))
-        .collect()
+    let of_cause = |cause: Cause| {
+        let means = note("intervals", |wide, cause| wide.means.contains(&cause), cause, cause.remedy());
+        // Where means are uncertain, too, that is said.
+        let is_wide = |wide: &Wide, cause: Cause| wide.p99.contains(&cause) && !wide.means.contains(&cause);
+        means.into_iter().chain(note("intervals of p99", is_wide, cause, cause.remedy_of_p99()))
+    };
+    Cause::ALL.into_iter().flat_map(of_cause).collect()
 }
 
 /// Whether a note of a forecast is one of [`notes`].
 pub(crate) fn is_of_wide_intervals(note: &str) -> bool {
-    Cause::ALL.iter().any(|cause| note.ends_with(cause.text()))
+    Cause::ALL.iter().any(|cause| note.contains(&format!(" are wide: {};", cause.text())))
 }
 
 /// The spread of a forecast, from the figures simulated `together`, `simulated` alone and `measured` alone. Adds to `wide`
@@ -209,6 +222,25 @@ mod tests {
             let stated = of(requests as u64, truth as f64 / requests as f64);
             assert!((0.9..1.1).contains(&(stated / deviation)), "{requests}, {truth}: {stated} for {deviation}");
         }
+    }
+
+    #[test]
+    fn notes_name_each_vm_and_cause_once_and_what_would_help() {
+        let of = |means: &[Cause], p99: &[Cause]| Wide {
+            means: means.iter().copied().collect(),
+            p99: p99.iter().copied().collect(),
+        };
+        let mail = of(&[Cause::Interference], &[Cause::Interference, Cause::FewRequests]);
+        let web = of(&[], &[Cause::Interference]);
+        let expected = [
+            "mail: intervals are wide: much changes beside the others, which no capture of a VM alone shows; a minute of two \
+             VMs together (--learn-from) can narrow them",
+            "web: intervals of p99 are wide: much changes beside the others, which no capture of a VM alone shows; only a \
+             capture of the VMs together tells more",
+            "mail: intervals of p99 are wide: few requests determine it; a longer capture narrows them",
+        ];
+        assert_eq!(notes(&[("mail", &mail), ("web", &web)]), expected);
+        assert_eq!(notes(&[("mail", &of(&[], &[]))]), [String::new(); 0]);
     }
 
     #[test]
