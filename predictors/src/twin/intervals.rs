@@ -240,7 +240,7 @@ mod tests {
             "mail: intervals of p99 are wide: few requests determine it; a longer capture narrows them",
         ];
         assert_eq!(notes(&[("mail", &mail), ("web", &web)]), expected);
-        assert_eq!(notes(&[("mail", &of(&[], &[]))]), [String::new(); 0]);
+        assert!(notes(&[("mail", &of(&[], &[]))]).is_empty());
     }
 
     #[test]
