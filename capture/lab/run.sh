@@ -108,7 +108,11 @@ lay_out() {
 # Runs the workload to its end.
 work() {
   case $PROGRAM in
-    fio) (cd /mnt && fio --output-format=json --output="/results/$VM.fio.json" /job/job > fio.txt 2>&1) || fail "fio: $(why fio.txt)" ;;
+    fio)
+      said=$PWD/fio.txt
+      (cd /mnt && fio --output-format=json --output="/results/$VM.fio.json" /job/job > "$said" 2>&1) \
+        || fail "fio: $(why "$said")"
+      ;;
     filebench)
       echo go > /job/go
       wait $load

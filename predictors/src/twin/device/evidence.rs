@@ -2,7 +2,7 @@
 //!
 //! The caller may give traces of further VMs beside those of the VMs that are forecast. All of them ran alone on the
 //! same device, so all are used, with one exception. If a dispatch order is inferred from the forecast VMs' own traces
-//! but not from all traces, only their own are used, unless the device is an array.
+//! but not from all traces, only their own are used, unless the device is an array or serves several reads at once.
 
 use traces::Nanos;
 
@@ -23,6 +23,8 @@ pub(crate) struct Evidence<'a> {
     pub(crate) policy: Policy,
     /// Whether every other policy is clearly worse and the traces do not contradict one another.
     pub(crate) sure: bool,
+    /// Whether the device serves several reads at once. Then it is no disk.
+    pub(crate) serves_reads_at_once: bool,
     /// The number of further traces that are not used.
     left_out: usize,
 }
@@ -33,8 +35,17 @@ impl<'a> Evidence<'a> {
         let disk = fit_disk(traces);
         let delay = disk.as_ref().map_or(Nanos::ZERO, |fitted| fitted.delay);
         let each: Vec<Choices> = traces.iter().map(|trace| at_device(trace, delay)).collect();
-        let (policy, sure) = Choices::of_all(&each).policy();
-        Evidence { traces, disk, policy, sure, left_out: 0 }
+        let choices = Choices::of_all(&each);
+        let (policy, sure) = choices.policy();
+        let serves_reads_at_once = choices.serves_reads_at_once();
+        Evidence {
+            traces,
+            disk: disk.filter(|_| !serves_reads_at_once),
+            policy,
+            sure,
+            serves_reads_at_once,
+            left_out: 0,
+        }
     }
 
     /// Infers from `traces`, of which the first `vms` are those of the forecast VMs. If all traces together show no
@@ -47,7 +58,7 @@ impl<'a> Evidence<'a> {
             return all;
         }
         let own = Evidence::of(own);
-        if own.policy == Policy::Unknown || array::show(traces) {
+        if own.policy == Policy::Unknown || all.serves_reads_at_once || array::show(traces) {
             return all;
         }
         // Own and further traces contradict one another, so the order is not sure.
@@ -104,6 +115,12 @@ mod tests {
         assert_eq!(found, (Policy::Fcfs, false, 2));
         assert!(says.contains("the device was not inferred from 2 further traces"), "{says}");
         assert_eq!(learn(&traces[2..]).0.0, Policy::Unknown);
+        // Reads that overtake reads: all traces are used, and no disk is.
+        traces[3].requests.iter_mut().for_each(|request| request.operation = Operation::Read);
+        let (found, says) = learn(&traces);
+        assert_eq!(found, (Policy::Unknown, false, 4));
+        assert_eq!(says, "the device was also inferred from 2 further traces");
+        assert!(Evidence::of_vms(&traces, 2).disk.is_none() && Evidence::of_vms(&traces[..3], 2).disk.is_some());
     }
 
     #[test]

@@ -26,7 +26,8 @@
 //! 2. `durable_first` decides whether durable writes bypass the queue.
 //! 3. The caller (`twin/calibration.rs`) chooses the device. If the order is known, it is the disk, with a write cache
 //!    or without. If the order is unknown or no disk could be fitted, it is an `array` if the traces show its members.
-//!    Otherwise it is the disk or a `concurrent` device, whichever simulates the VMs alone closer to their traces.
+//!    Otherwise it is the disk or a `concurrent` device, whichever simulates the VMs alone closer to their traces. A
+//!    device that serves several reads at once is no disk.
 //!
 //! Each fit yields a variant of [`FittedDevice`], and [`FittedDevice::drive`] makes the drive model for the simulation.
 //! Flushes and discards are not modelled here: in the simulation they take the time that they took in the trace.

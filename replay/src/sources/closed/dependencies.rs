@@ -23,8 +23,9 @@
 //!    ([`Steadiness`]). Processes with widely spread think times cannot be detected in this way.
 //! 5. A process that waits for a commit of the journal (`closed/roles.rs`) sends one think time after the end
 //!    of that commit, and wants it when all that it sent before has completed (`closed/commits.rs`).
-//! 6. A stream may have a pace of its own (`closed/pace.rs`). A batch that goes on in a file then comes one recorded
-//!    distance after the batch before, or after the completion of the one before that. By the clock it comes at its time.
+//! 6. A stream may have a pace of its own (`closed/pace.rs`). A batch that is read ahead comes one recorded distance after
+//!    the batch before, or after the completion of the one before that. The first batch of the next file comes when the
+//!    program has gone through the last one. By the clock a batch comes at its time.
 //! 7. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
 //!    far: what it would do beyond that is unknown. So a congested drive slows down write-back, too.
 //! 8. Write-back at this maximum comes when a completion makes room for it, if it did so in the trace: this time and,
@@ -214,14 +215,15 @@ impl Recorded {
         });
         let by_turns = kind == WAITED_FOR && self.goes_by_turns();
         let by_chance = others && self.lag[WAITED_FOR] > CHANCE_ABOVE;
-        let (since, span, waited_for) = match (turn, latest, wait) {
-            (_, _, Some(Wait { commit, .. })) if begins.is_some() => (Since::Commit(commit), Nanos::ZERO, done),
-            (_, _, Some(Wait { commit, end })) => (Since::Commit(commit), arrival.since(end), done),
-            _ if begins.is_some() => (Since::Arrival, Nanos::ZERO, 0),
+        let (since, span, waited_for) = match (turn, latest, wait, begins) {
+            (.., Some(Wait { commit, .. }), Some(_)) => (Since::Commit(commit), Nanos::ZERO, done),
+            (.., Some(Wait { commit, end }), None) => (Since::Commit(commit), arrival.since(end), done),
+            (.., Some(Begins::Through { rest, .. })) => (Since::Completion, rest, done),
+            (.., Some(_)) => (Since::Arrival, Nanos::ZERO, 0),
             (Some(turn), ..) if by_turns && bound > self.asked[WAITED_FOR] => {
                 (Since::Completion, arrival.saturating_since(turn), bound)
             }
-            (_, Some(_), _) if !by_turns && !by_chance => (Since::Completion, since_latest, done),
+            (_, Some(_), ..) if !by_turns && !by_chance => (Since::Completion, since_latest, done),
             _ => match room {
                 Some(room) => (Since::Room, arrival.since(room), 0),
                 None => (Since::Arrival, arrival.since(before), 0),

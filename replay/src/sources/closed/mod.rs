@@ -33,6 +33,7 @@ mod commits;
 mod dependencies;
 mod log_writes;
 mod pace;
+mod read_ahead;
 mod roles;
 mod stream;
 mod write_back;

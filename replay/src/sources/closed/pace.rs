@@ -2,21 +2,28 @@
 //!
 //! One program thinks after each completion, so a slower drive makes it slower. Another reads a file through read-ahead:
 //! the request that it sends is for what it needs later. A third sends by the clock, such as a player. A slow drive stops
-//! the last two only when requests take longer than the pace. Both show in the times of the trace.
+//! the last two only when requests take longer than the pace. Both show in the times of the trace; that a page cache reads
+//! ahead may also be recorded ([`traces::Flags::AHEAD`]).
 //!
 //! *Read-ahead* sends a batch as the program comes to the beginning of the batch before (`page_cache_async_ra`,
 //! `mm/readahead.c`, Linux 6.1). Then the program waits until that one has been read, if it has not, and goes through it.
 //! So the next batch comes one distance after the last one, or after the completion of the one before that if this is
 //! later. Of a program that waits, the times from completions to arrivals are steadier; of one that reads ahead, these
-//! distances are. Only batches that go on where the last one ended are read ahead; others depend on completions.
+//! distances are. Where the page cache says that it reads ahead, times need not show it, but must not contradict it.
+//!
+//! The first two batches of a file depend on completions (`closed/read_ahead.rs`). At the end of a file the program goes
+//! through what it has left, waits for the last batch and goes through that. Only then comes the next file.
 //!
 //! *By the clock* distances between batches are regular, and vary no more than the times from completions to arrivals do.
 //! What came late is made up for: after a distance that was too long comes one that was too short.
 //!
 //! The other requests of a batch depend on each other as everywhere (`closed/dependencies.rs`).
 
-use traces::{Lba, Nanos, Timestamp};
+use std::ops::Add;
 
+use traces::{Lba, Nanos, Sectors, Timestamp};
+
+use super::read_ahead::{Place, Window, largest};
 use super::roles::{Commit, Sent};
 
 /// Fewest batches that show a pace. Set by judgement; not varied.
@@ -26,6 +33,7 @@ const BATCHES_MIN: usize = 64;
 const READ_AHEAD_APART: Nanos = Nanos::from_us(1000);
 /// Largest range of the distances of batches that are read ahead, as a share of the range of think times; ranges between
 /// the quartiles. Chosen on train's captures of the suite: 0.2 and less where reading ahead shows, 0.8 and more elsewhere.
+/// Where a page cache says that it reads ahead: smallest range of think times, as a share of that of distances.
 const READ_AHEAD_SHARE_MAX: f64 = 0.5;
 /// A distance is regular if it is off the median by less than this part of it. Others are pauses, or batches of which a
 /// page cache needed none. Set by judgement; not varied.
@@ -57,6 +65,10 @@ pub(super) struct Paced {
     pub(super) by: Pace,
     /// A request that comes later than this after the one before begins a batch.
     apart: Nanos,
+    /// Of read-ahead: the size of the largest windows.
+    largest: Sectors,
+    /// Of read-ahead: how long the program takes to go through a sector, ns.
+    sector_ns: u64,
 }
 
 /// When a batch begins, at the earliest.
@@ -66,6 +78,9 @@ pub(super) enum Begins {
     At(Timestamp),
     /// This long after the latest batch, and after the completion of all before it.
     After(Nanos),
+    /// `ahead` after the latest batch, and after the completion of all before it, the program has gone through all but
+    /// that batch. When the batch has been read, too, it takes the `rest` of the time.
+    Through { ahead: Nanos, rest: Nanos },
     /// As its dependency says, since it was not read ahead.
     Freely,
 }
@@ -85,14 +100,32 @@ struct Batch {
     done: Timestamp,
     /// When all had completed that was sent before the batch before.
     done_before: Timestamp,
-    /// Whether it reads on where the batch before ended.
-    reads_on: bool,
+    /// Its place in a file, if it is one of reads.
+    place: Option<Place>,
+    /// What the program still had to go through as the batch before began.
+    left: Sectors,
 }
 
 impl Batch {
     /// What its distance is counted from if it was read ahead.
     fn read_ahead_since(&self) -> Timestamp {
         self.before.max(self.done_before)
+    }
+
+    /// When it begins, if it began at `arrival` and reads ahead at this pace.
+    fn reads_ahead(&self, paced: Paced, arrival: Timestamp) -> Begins {
+        let since = self.read_ahead_since();
+        if self.place == Some(Place::Later) {
+            return Begins::After(arrival.saturating_since(since));
+        }
+        let left = Nanos::from_ns(self.left.count().saturating_mul(paced.sector_ns));
+        let through = since.saturating_add(left).min(arrival);
+        if self.place == Some(Place::First) && left > Nanos::ZERO && self.done <= arrival {
+            let rest = arrival.since(through.max(self.done));
+            Begins::Through { ahead: through.saturating_since(since), rest }
+        } else {
+            Begins::Freely
+        }
     }
 }
 
@@ -102,33 +135,36 @@ pub(super) struct Batches {
     latest: Option<Timestamp>,
     /// Where the latest request ended.
     end: Lba,
+    window: Window,
     begun: Timestamp,
     done: Timestamp,
     done_before: Timestamp,
 }
 
 impl Batches {
-    /// The batch that a request begins; `None` if it comes no later than `apart` after the one before.
-    fn add(&mut self, apart: Nanos, sent: &Sent) -> Option<Batch> {
+    /// The batch that a request begins; `None` if it belongs to the batch before.
+    fn add(&mut self, paced: Paced, sent: &Sent) -> Option<Batch> {
         let latest = self.latest.replace(sent.arrival);
         let end = std::mem::replace(&mut self.end, sent.end);
-        let reads_on = sent.reads && end == sent.begin;
+        let gap = (sent.reads && end <= sent.begin).then(|| end.distance(sent.begin));
         let done = self.done;
         self.done = done.max(sent.completed);
-        if latest.is_some_and(|latest| sent.arrival.since(latest) <= apart) {
+        if latest.is_some_and(|latest| sent.arrival.since(latest) <= paced.apart) {
+            self.window.add(sent.size());
             return None;
         }
+        self.window.begin(paced.largest, gap, sent.size());
         let before = std::mem::replace(&mut self.begun, sent.arrival);
         let done_before = std::mem::replace(&mut self.done_before, done);
-        Some(Batch { before, done, done_before, reads_on })
+        let Window { place, left, .. } = self.window;
+        Some(Batch { before, done, done_before, place: sent.reads.then_some(place), left })
     }
 
     /// When the batch begins that a request begins; `None` if it belongs to the batch before.
     pub(super) fn begins(&mut self, paced: Paced, sent: &Sent) -> Option<Begins> {
-        let batch = self.add(paced.apart, sent)?;
+        let batch = self.add(paced, sent)?;
         Some(match paced.by {
-            Pace::ReadAhead if batch.reads_on => Begins::After(sent.arrival.saturating_since(batch.read_ahead_since())),
-            Pace::ReadAhead => Begins::Freely,
+            Pace::ReadAhead => batch.reads_ahead(paced, sent.arrival),
             Pace::Clock => Begins::At(sent.arrival),
         })
     }
@@ -139,11 +175,16 @@ impl Paced {
     pub(super) fn of(sent: &[Sent], commits: &[Commit]) -> Option<Paced> {
         let (first, last) = (sent.first()?.arrival, sent.last()?.arrival);
         let apart = Nanos::from_ns(last.since(first).as_ns() / (2 * sent.len() as u64));
-        if Times::of(sent, commits, apart).are_by_clock() {
-            return Some(Paced { by: Pace::Clock, apart });
+        let clock = Paced { by: Pace::Clock, apart, largest: Sectors::new(0), sector_ns: 0 };
+        if Times::of(sent, commits, clock).are_by_clock() {
+            return Some(clock);
         }
         let apart = apart.min(READ_AHEAD_APART);
-        Times::of(sent, commits, apart).are_read_ahead().then_some(Paced { by: Pace::ReadAhead, apart })
+        let batches = sent.chunk_by(|one, next| next.arrival.since(one.arrival) <= apart);
+        let largest = largest(batches.map(|batch| batch.iter().map(Sent::size).fold(Sectors::new(0), Add::add)));
+        let paced = Paced { by: Pace::ReadAhead, apart, largest, sector_ns: 0 };
+        let times = Times::of(sent, commits, paced);
+        times.are_read_ahead().then(|| Paced { sector_ns: quartiles(&times.sectors)[1] as u64, ..paced })
     }
 }
 
@@ -158,10 +199,14 @@ struct Times {
     /// Of those that may have been read ahead: their distances as such, and their think times.
     read_ahead: Vec<f64>,
     read_ahead_thinks: Vec<f64>,
+    /// How long the program took for each sector that it had left.
+    sectors: Vec<f64>,
+    /// How many of them a page cache says it has read ahead.
+    said_ahead: usize,
 }
 
 impl Times {
-    fn of(sent: &[Sent], commits: &[Commit], apart: Nanos) -> Times {
+    fn of(sent: &[Sent], commits: &[Commit], paced: Paced) -> Times {
         let mut times = Times::default();
         let mut batches = Batches::default();
         let mut committed = Timestamp::ZERO;
@@ -172,23 +217,26 @@ impl Times {
                 let waited = commits.get(next).filter(|commit| commit.end <= request.arrival);
                 committed = committed.max(waited.map_or(Timestamp::ZERO, |commit| commit.end));
             }
-            let batch = batches.add(apart, request);
+            let batch = batches.add(paced, request);
             if let Some(batch) = batch.filter(|_| before.is_some()) {
-                times.add(request.arrival, &batch, batch.done.max(committed));
+                times.add(request, &batch, batch.done.max(committed));
             }
             before = Some(request);
         }
         times
     }
 
-    /// Adds a batch that began then, whose program could go on from `free`.
-    fn add(&mut self, arrival: Timestamp, batch: &Batch, free: Timestamp) {
-        let since = |event: Timestamp| (i128::from(arrival.as_ns()) - i128::from(event.as_ns())) as f64;
+    /// Adds a batch with the first request that it `sent`. Its program could go on from `free`.
+    fn add(&mut self, sent: &Sent, batch: &Batch, free: Timestamp) {
+        let since = |event: Timestamp| (i128::from(sent.arrival.as_ns()) - i128::from(event.as_ns())) as f64;
         self.distances.push(since(batch.before));
         self.thinks.push(since(free));
-        if batch.reads_on {
-            self.read_ahead.push(since(batch.read_ahead_since()));
+        if batch.place == Some(Place::Later) {
+            let distance = since(batch.read_ahead_since());
+            self.read_ahead.push(distance);
             self.read_ahead_thinks.push(since(free));
+            self.sectors.push(distance / batch.left.count().max(1) as f64);
+            self.said_ahead += usize::from(sent.ahead);
         }
     }
 
@@ -215,8 +263,15 @@ impl Times {
             let [low, _, high] = quartiles(values);
             high - low
         };
-        self.read_ahead.len() >= BATCHES_MIN
-            && range(&self.read_ahead) < READ_AHEAD_SHARE_MAX * range(&self.read_ahead_thinks)
+        if self.read_ahead.len() < BATCHES_MIN {
+            return false;
+        }
+        let [distances, thinks] = [range(&self.read_ahead), range(&self.read_ahead_thinks)];
+        if 2 * self.said_ahead > self.read_ahead.len() {
+            thinks >= READ_AHEAD_SHARE_MAX * distances
+        } else {
+            distances < READ_AHEAD_SHARE_MAX * thinks
+        }
     }
 }
 
@@ -261,6 +316,7 @@ mod tests {
             writes,
             reads: !writes,
             durable: false,
+            ahead: false,
             begin: Lba::ZERO,
             end: Lba::ZERO,
         }
@@ -278,22 +334,28 @@ mod tests {
         assert_eq!(correlation(&deviations(&[10.0; 8], &[true; 8]), 1), 0.0);
     }
 
+    /// Batches are 50 ns apart; the largest windows have 8 sectors.
+    const PACED: Paced =
+        Paced { by: Pace::ReadAhead, apart: Nanos::from_ns(50), largest: Sectors::new(8), sector_ns: 0 };
+
     #[test]
-    fn only_a_read_that_begins_where_the_latest_request_ended_reads_on() {
+    fn only_reads_are_read_ahead_and_only_from_the_third_window_of_a_file_on() {
         let sent = |arrival: u64, writes: bool, begin: u64| Sent {
             begin: Lba::new(begin),
             end: Lba::new(begin + 8),
             ..sent(arrival, writes)
         };
-        let read_ahead = |sent: &[Sent]| Times::of(sent, &[], Nanos::from_ns(50)).read_ahead;
-        assert_eq!(read_ahead(&[sent(0, false, 0), sent(100, false, 8)]), [100.0]);
-        assert_eq!(read_ahead(&[sent(0, false, 0), sent(100, false, 9)]), [0.0; 0]);
-        assert_eq!(read_ahead(&[sent(0, false, 0), sent(100, true, 8)]), [0.0; 0]);
-        assert_eq!(read_ahead(&[sent(0, false, 0), sent(100, true, 500), sent(200, false, 8)]), [0.0; 0]);
-        assert_eq!(read_ahead(&[sent(0, false, 0), sent(100, true, 500), sent(200, false, 508)]), [100.0]);
+        let read_ahead = |sent: &[Sent]| Times::of(sent, &[], PACED).read_ahead;
+        let then = |third: Sent| read_ahead(&[sent(0, false, 0), sent(100, false, 8), third]);
+        assert_eq!(read_ahead(&[sent(0, false, 0), sent(100, false, 8)]), [0.0; 0]);
+        assert_eq!(then(sent(200, false, 16)), [100.0]);
+        assert_eq!(then(sent(200, false, 17)), [100.0], "a hole of an eighth");
+        assert_eq!(then(sent(200, false, 18)), [0.0; 0]);
+        assert_eq!(then(sent(200, false, 15)), [0.0; 0]);
+        assert_eq!(then(sent(200, true, 16)), [0.0; 0]);
         // The batch before the last took until 230.
         let late = Sent { completed: Timestamp::from_ns(230), ..sent(0, false, 0) };
-        assert_eq!(read_ahead(&[late, sent(100, false, 8), sent(300, false, 16)]), [100.0, 70.0]);
+        assert_eq!(read_ahead(&[late, sent(100, false, 8), sent(300, false, 16)]), [70.0]);
     }
 
     #[test]
@@ -301,7 +363,7 @@ mod tests {
         let at = Timestamp::from_ns;
         let commit = |begin: u64, end: u64| Commit { begin: at(begin), logged: at(begin), end: at(end) };
         let thinks = |writes: bool, commits: &[Commit]| {
-            Times::of(&[sent(0, writes), sent(100, writes), sent(101, writes)], commits, Nanos::from_ns(50)).thinks
+            Times::of(&[sent(0, writes), sent(100, writes), sent(101, writes)], commits, PACED).thinks
         };
         assert_eq!(thinks(true, &[]), [90.0]);
         assert_eq!(thinks(true, &[commit(20, 60)]), [40.0]);

@@ -29,7 +29,7 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
 
-use traces::{Flags, Lba, Nanos, Operation, Record, Request, StreamId, Timestamp, VmId};
+use traces::{Flags, Lba, Nanos, Operation, Record, Request, Sectors, StreamId, Timestamp, VmId};
 
 use super::log_writes::KeptOut;
 use super::pace::Paced;
@@ -166,6 +166,8 @@ pub(super) struct Sent {
     pub(super) writes: bool,
     pub(super) reads: bool,
     pub(super) durable: bool,
+    /// Whether a page cache's read-ahead sent it.
+    pub(super) ahead: bool,
     pub(super) begin: Lba,
     pub(super) end: Lba,
 }
@@ -179,9 +181,15 @@ impl Sent {
             writes: request.operation == Operation::Write,
             reads: request.operation == Operation::Read,
             durable: is_durable(request),
+            ahead: request.flags.contains(Flags::AHEAD),
             begin: request.lba,
             end: request.end(),
         }
+    }
+
+    /// How much it moves.
+    pub(super) fn size(&self) -> Sectors {
+        self.begin.distance(self.end)
     }
 }
 

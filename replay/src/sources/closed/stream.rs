@@ -177,6 +177,7 @@ impl Stream {
             Some(Begins::At(time)) => time,
             Some(Begins::After(_)) if self.completions[WAITED_FOR].count() < self.before_batch => return None,
             Some(Begins::After(distance)) => self.replayed_batch.saturating_add(distance),
+            Some(Begins::Through { ahead, rest }) => self.replayed_batch.saturating_add(ahead).saturating_add(rest),
         };
         let due = burst.unwrap_or_else(|| begin + span).max(paced);
         Some(Due::At(due.max(self.replayed_arrival).max(waited_for).max(unawaited)))

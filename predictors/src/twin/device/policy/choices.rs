@@ -46,6 +46,10 @@ pub(crate) struct Choices {
     pub(super) joined: u64,
     /// Of the `joined` requests, those that a later request clearly overtook: it completed first.
     pub(super) overtaken: u64,
+    /// The reads that other reads joined so.
+    pub(super) joined_reads: u64,
+    /// Of these, those that a later read clearly overtook.
+    pub(super) overtaken_reads: u64,
 }
 
 /// Requests whose times differ by at most this count as simultaneous, as they may have changed places on their way to
@@ -74,6 +78,8 @@ impl Choices {
             dispatches: first.chain(further).copied().collect(),
             joined: each.iter().map(|choices| choices.joined).sum(),
             overtaken: each.iter().map(|choices| choices.overtaken).sum(),
+            joined_reads: each.iter().map(|choices| choices.joined_reads).sum(),
+            overtaken_reads: each.iter().map(|choices| choices.overtaken_reads).sum(),
         }
     }
 
@@ -86,9 +92,16 @@ impl Choices {
             let in_order = self.dispatches.iter().filter(several).filter(|choice| choice.in_order).count();
             all >= OBSERVATIONS_MIN && (in_order as f64) < EXPLAINED_SHARE_SURE_MIN * all as f64
         };
-        let overtaken =
-            self.joined >= OBSERVATIONS_MIN as u64 && self.overtaken as f64 > OVERTAKEN_SHARE_MAX * self.joined as f64;
-        overtaken || out_of_order(true) || out_of_order(false)
+        self.serves_reads_at_once()
+            || clearly_overtaken(self.overtaken, self.joined)
+            || out_of_order(true)
+            || out_of_order(false)
+    }
+
+    /// Whether the device serves several reads at once. A write may overtake a read in a cache, and a read a write whose
+    /// data are still on their way. Only a device that serves both at once lets a read overtake another in service.
+    pub(crate) fn serves_reads_at_once(&self) -> bool {
+        clearly_overtaken(self.overtaken_reads, self.joined_reads)
     }
 
     /// The choices that candidate policies are followed through.
@@ -107,6 +120,31 @@ impl Choices {
     /// Whether any request ever waited while another was dispatched.
     pub(crate) fn any(&self) -> bool {
         self.dispatches.iter().any(|choice| choice.waiting() > 1)
+    }
+
+    /// Counts the requests that found the device idle and were joined by others, and those of them that a later request
+    /// clearly overtook.
+    fn count_overtaken(&mut self, trace: &IsolatedTrace, simultaneous: Nanos) {
+        let mut by_issue: Vec<&TracedRequest> = trace.requests.iter().filter(|request| request.moves_data()).collect();
+        by_issue.sort_by_key(|request| (request.issued, request.completed, request.lba));
+        let mut busy_until = Timestamp::ZERO;
+        for (index, request) in by_issue.iter().enumerate() {
+            // A durable write waits for its own flush first.
+            let alone = request.issued >= busy_until && !request.durable;
+            busy_until = busy_until.max(request.completed);
+            if !alone {
+                continue;
+            }
+            let later = || by_issue[index + 1..].iter().take_while(|other| other.issued < request.completed);
+            let before = |other: &&TracedRequest| other.completed.saturating_add(simultaneous) < request.completed;
+            let is_read = |other: &TracedRequest| other.operation == Operation::Read;
+            self.joined += u64::from(later().next().is_some());
+            self.overtaken += u64::from(later().any(before));
+            if is_read(request) {
+                self.joined_reads += u64::from(later().any(|other| is_read(other)));
+                self.overtaken_reads += u64::from(later().any(|other| is_read(other) && before(other)));
+            }
+        }
     }
 
     /// Adds the dispatch of a request out of the `waiting` ones, each with the time since which it waits.
@@ -133,6 +171,11 @@ impl Choices {
     }
 }
 
+/// Whether so many of the requests that others joined were overtaken that it was no chance.
+fn clearly_overtaken(overtaken: u64, joined: u64) -> bool {
+    joined >= OBSERVATIONS_MIN as u64 && overtaken as f64 > OVERTAKEN_SHARE_MAX * joined as f64
+}
+
 /// The choices of the device, as if it served one request after another. `delay` is the round trip between the tracing
 /// point and the device.
 pub(crate) fn at_device(trace: &IsolatedTrace, delay: Nanos) -> Choices {
@@ -150,29 +193,8 @@ pub(crate) fn at_device(trace: &IsolatedTrace, delay: Nanos) -> Choices {
         },
         simultaneous,
     );
-    (seen.joined, seen.overtaken) = overtaken(trace, simultaneous);
+    seen.count_overtaken(trace, simultaneous);
     seen
-}
-
-/// Counts the requests that found the device idle and were joined by others, and those of them that a later request
-/// clearly overtook.
-fn overtaken(trace: &IsolatedTrace, simultaneous: Nanos) -> (u64, u64) {
-    let mut by_issue: Vec<&TracedRequest> = trace.requests.iter().filter(|request| request.moves_data()).collect();
-    by_issue.sort_by_key(|request| (request.issued, request.completed, request.lba));
-    let (mut joined, mut overtaken) = (0, 0);
-    let mut busy_until = Timestamp::ZERO;
-    for (index, request) in by_issue.iter().enumerate() {
-        // A durable write waits for its own flush first.
-        let alone = request.issued >= busy_until && !request.durable;
-        busy_until = busy_until.max(request.completed);
-        let mut later = by_issue[index + 1..].iter().take_while(|other| other.issued < request.completed).peekable();
-        if alone && later.peek().is_some() {
-            joined += 1;
-            let before = |other: &&TracedRequest| other.completed.saturating_add(simultaneous) < request.completed;
-            overtaken += u64::from(later.any(before));
-        }
-    }
-    (joined, overtaken)
 }
 
 /// The choices of the VM's own scheduler: which of the arrived requests it issued next.

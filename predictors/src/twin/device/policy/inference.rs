@@ -257,7 +257,13 @@ mod tests {
     fn equally_many_choices_of_each_trace_are_followed() {
         let of = |read: bool| {
             let choice = Choice { reads: 1, writes: 1, read, oldest_read: Some(true), in_order: true };
-            Choices { dispatches: vec![choice; CHOICES_FOLLOWED_MAX], joined: 3, overtaken: 1 }
+            Choices {
+                dispatches: vec![choice; CHOICES_FOLLOWED_MAX],
+                joined: 3,
+                overtaken: 1,
+                joined_reads: 2,
+                overtaken_reads: 1,
+            }
         };
         let all = Choices::of_all(&[of(true), of(false)]);
         let reads = all.followed().iter().filter(|choice| choice.read).count();
@@ -278,8 +284,31 @@ mod tests {
         }
         assert!(at_device(&trace, Nanos::ZERO).is_concurrent_or_reordering());
         assert_eq!(inferred(&trace), (Policy::Unknown, false));
+        // A cache may have taken the writes.
+        assert!(!at_device(&trace, Nanos::ZERO).serves_reads_at_once());
         assert!(!at_device(&served(|_| 0), Nanos::ZERO).is_concurrent_or_reordering());
         assert!(at_device(&served(|waiting| waiting.len() - 1), Nanos::ZERO).is_concurrent_or_reordering());
+    }
+
+    #[test]
+    fn device_serves_reads_at_once_if_more_than_one_in_ten_reads_is_overtaken_by_another() {
+        let of = |overtaken: u64, by: Operation| {
+            let mut trace = IsolatedTrace::default();
+            for n in 0..100 {
+                trace.requests.push(request(n * 10_000, Operation::Read, n * 10_000 + 5000));
+                let done = if n < overtaken { 3500 } else { 8000 };
+                trace.requests.push(request(n * 10_000 + 2000, by, n * 10_000 + done));
+            }
+            trace
+        };
+        let at_once = |trace: &IsolatedTrace| at_device(trace, Nanos::ZERO).serves_reads_at_once();
+        assert!(at_once(&of(11, Operation::Read)) && !at_once(&of(10, Operation::Read)));
+        assert!(!at_once(&of(100, Operation::Write)));
+        assert_eq!(inferred(&of(11, Operation::Read)), (Policy::Unknown, false));
+        // Too few reads are joined by others.
+        let mut few = of(19, Operation::Read);
+        few.requests.truncate(38);
+        assert!(!at_once(&few));
     }
 
     #[test]
