@@ -4,8 +4,8 @@
 //! is later. Each request of n sectors at seek distance d belongs to a class:
 //!
 //! - *Hit*: a sequential read that took less than a quarter of the median read. If the arm was elsewhere, the transfer
-//!   time is deducted first ([`ReadHits`]). The simulation draws hits by their share of sequential reads, after a pause
-//!   and without one, and by their times.
+//!   time is deducted first ([`ReadHits`]). The simulation draws hits by their times, and by their share of sequential
+//!   reads: of those that the disk should have read ahead ([`ReadAhead`]), and of the others.
 //! - *Near*: d is less than 2048 sectors. The platter decides the time, so residuals are drawn from near requests of
 //!   the same operation, apart for requests that followed without a pause.
 //! - *Sequential*: a read that continues one of its VM's latest reads, with d at most as measured for such reads. Its
@@ -30,6 +30,7 @@ use traces::{Nanos, Sectors};
 use crate::isolated_trace::IsolatedTrace;
 use crate::twin::device::disk::destage::DestagePolicy;
 use crate::twin::device::disk::line::{Line, NEAR_SECTORS_BOUND, Sample};
+use crate::twin::device::disk::read_ahead::{HitCounts, ReadAhead};
 use crate::twin::device::disk::read_hits::ReadHits;
 use crate::twin::device::disk::regression::{self, FarSeeks, SAMPLES_MIN};
 use crate::twin::device::disk::residuals::{Residuals, if_enough, own_or};
@@ -56,6 +57,8 @@ pub(crate) struct FittedDisk {
     hits: Vec<ReadHits>,
     /// The time to transfer a sector of a hit; seconds.
     pub(crate) hit_sector_s: f64,
+    /// What the disk reads ahead; `None` if the traces do not show it.
+    pub(crate) read_ahead: Option<ReadAhead>,
     /// When the write cache destages; `None` without a write cache.
     pub(crate) destage_policy: Option<DestagePolicy>,
     /// The round trip between the tracing point and the device.
@@ -77,6 +80,19 @@ impl FittedDisk {
     /// The same disk with the residuals of all traces for every VM.
     pub(crate) fn for_any_vm(self) -> FittedDisk {
         FittedDisk { each: Vec::new(), ..self }
+    }
+
+    /// The same disk, whose hits are likely as its read-ahead has them, if the traces show that.
+    fn with_read_ahead(mut self, traces: &[IsolatedTrace]) -> FittedDisk {
+        let Some(read_ahead) = ReadAhead::of(traces, &self.hits, self.line.base[0][1]) else { return self };
+        let counts = traces.iter().zip(&self.hits).map(|(trace, hits)| read_ahead.hit_counts(trace, hits));
+        let counts: Vec<HitCounts> = counts.collect();
+        self.all.hit_share = counts.iter().copied().fold(HitCounts::default(), HitCounts::plus).shares();
+        for (residuals, counts) in self.each.iter_mut().zip(counts) {
+            let own = counts.shares();
+            residuals.hit_share = [0, 1].map(|kind: usize| own[kind].or(self.all.hit_share[kind]));
+        }
+        FittedDisk { read_ahead: Some(read_ahead), ..self }
     }
 
     /// The same disk with `factor` times the time for each sector.
@@ -102,7 +118,8 @@ pub(crate) fn fit(traces: &[IsolatedTrace], capacity: Sectors) -> Option<FittedD
     // On one drive the simulation alternates between VMs more often than real VMs do. Far seeks that are too short
     // compensate for that: with those of measured drives the lab's reads are forecast 11.4 % off instead of 9.4 %
     // (docs/validation/forecasts.md).
-    fit_to(traces.iter().map(samples::samples).collect(), capacity, FarSeeks::FromShortSeeks)
+    let fitted = fit_to(traces.iter().map(samples::samples).collect(), capacity, FarSeeks::FromShortSeeks)?;
+    Some(fitted.with_read_ahead(traces))
 }
 
 /// Fits a disk to the samples of each trace.
@@ -159,7 +176,7 @@ fn cached(traces: &[IsolatedTrace], fitted: &FittedDisk, policy: DestagePolicy) 
         residuals.durable = own_or(EmpiricalTimes::of(seen.durable), &cached.all.durable);
         residuals.destaged = own_or(EmpiricalTimes::of(seen.near), &cached.all.destaged);
     }
-    Some(cached)
+    Some(cached.with_read_ahead(traces))
 }
 
 /// Fits a disk to the samples of each trace, without samples longer than `held_up`. The transfer of a hit takes
@@ -198,6 +215,7 @@ fn fit_samples(
         median_read,
         hits: of_vms,
         hit_sector_s: per_sector,
+        read_ahead: None,
         destage_policy: None,
         delay: Nanos::from_ns((line.delay * 1e9) as u64),
         line,

@@ -2,7 +2,8 @@
 //!
 //! ```text
 //!   isolated trace -> samples      service times between completions
-//!                        |         (read_hits: which of them were cache hits; destage: the write cache)
+//!                        |         (read_hits: which of them were cache hits; destage: the write cache;
+//!                        |          read_ahead: of which reads a hit was to be expected)
 //!                        v
 //!                    regression    line over operation, length and seek distance (seek_curves as prior)
 //!                        |
@@ -20,6 +21,7 @@ mod equations;
 mod fit;
 pub(crate) mod line;
 mod model;
+mod read_ahead;
 mod read_hits;
 pub(crate) mod regression;
 mod residuals;

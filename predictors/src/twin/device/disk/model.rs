@@ -16,8 +16,8 @@ use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, Timestamp};
 use crate::twin::device::disk::destage::{DestagePolicy, Destaging};
 use crate::twin::device::disk::fit::FittedDisk;
 use crate::twin::device::disk::line::NEAR_SECTORS_BOUND;
+use crate::twin::device::disk::read_ahead::{Expected, Streams};
 use crate::twin::device::disk::samples::nanos;
-use crate::twin::device::latest_reads::LatestReads;
 
 /// A disk that serves one request at a time with fitted times.
 #[derive(Clone, Debug)]
@@ -31,7 +31,7 @@ pub(crate) struct DiskModel {
     destaging: Destaging,
     idle_since: Timestamp,
     /// By VM.
-    latest: Vec<LatestReads>,
+    streams: Vec<Streams>,
 }
 
 impl DiskModel {
@@ -45,7 +45,7 @@ impl DiskModel {
             position: Lba::ZERO,
             destaging,
             idle_since: Timestamp::ZERO,
-            latest: vec![LatestReads::default(); vms.len()],
+            streams: vec![Streams::default(); vms.len()],
         }
     }
 
@@ -83,13 +83,19 @@ impl DiskModel {
         let (line, placed) = self.positioned(started, request);
         let operation = if self.acknowledges(request) { 1 } else { self.arm_as(request) };
         let distance = self.distance(request);
-        let DiskModel { fitted, random, idle_since, latest, first, .. } = self;
+        let DiskModel { fitted, random, idle_since, streams, first, .. } = self;
         let residuals = fitted.residuals(*first + usize::from(request.vm.0));
-        let sequential =
-            request.operation == Operation::Read && latest[usize::from(request.vm.0)].followed_by(request.lba);
+        let read_ahead = fitted.read_ahead.as_ref();
+        let streams = &mut streams[usize::from(request.vm.0)];
+        let expected = match request.operation {
+            Operation::Read => streams.begin(read_ahead, request.lba, request.sectors()),
+            _ => None,
+        };
+        let sequential = expected.is_some();
+        let expected =
+            if read_ahead.is_some() { expected } else { expected.map(|_| Expected::hit_if(started > *idle_since)) };
         let chance = traces::random::unit(random.next_u64());
-        if sequential
-            && chance < residuals.hit_probability(started <= *idle_since)
+        if expected.is_some_and(|expected| chance < residuals.hit_probability(expected))
             && let Some(time) = residuals.hits.draw(random)
         {
             return ((time + fitted.hit_sector_s * request.sectors().count() as f64).max(0.0), true);
@@ -121,6 +127,14 @@ impl DiskModel {
                 (fitted.line.destage(run.sectors(), distance) + residual).max(fitted.shortest)
             });
             self.destaging.destaged(at, nanos(seconds));
+        }
+    }
+
+    /// Lets the streams of all VMs know of a request that the arm or the read cache has served.
+    fn follow_streams(&mut self, request: &Request) {
+        self.streams.iter_mut().for_each(Streams::interrupt);
+        if request.operation == Operation::Read {
+            self.streams[usize::from(request.vm.0)].end(request.end());
         }
     }
 
@@ -165,7 +179,12 @@ impl AccessCost for DiskModel {
 impl ServiceModel for DiskModel {
     fn serve(&mut self, started: Timestamp, request: &Request) -> Service {
         self.destage(started);
+        if let Some(read_ahead) = &self.fitted.read_ahead {
+            let pause = started.saturating_since(self.idle_since).as_s_f64();
+            self.streams.iter_mut().for_each(|streams| streams.pause(read_ahead, pause));
+        }
         if self.acknowledges(request) {
+            self.follow_streams(request);
             return self.acknowledge(started, request);
         }
         if request.operation == Operation::Write {
@@ -174,9 +193,7 @@ impl ServiceModel for DiskModel {
         }
         let from = started.max(self.destaging.free);
         let (seconds, hit) = self.time(from, request);
-        if request.operation == Operation::Read {
-            self.latest[usize::from(request.vm.0)].add(request.end());
-        }
+        self.follow_streams(request);
         let from = if hit { started } else { from };
         let done = from.saturating_add(nanos(seconds));
         self.idle_since = done;

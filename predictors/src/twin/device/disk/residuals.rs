@@ -5,6 +5,7 @@
 //! otherwise from those of all VMs. Draws are independent of one another.
 
 use crate::twin::device::disk::line::{Line, NEAR_SECTORS_BOUND, OPERATIONS, Sample};
+use crate::twin::device::disk::read_ahead::{EXPECTATIONS, Expected, HitCounts};
 use crate::twin::device::disk::read_hits::ReadHits;
 use crate::twin::device::disk::regression::SAMPLES_MIN;
 use crate::twin::device::empirical::EmpiricalTimes;
@@ -27,9 +28,9 @@ pub(crate) struct Residuals {
     pub(crate) sequential_distance_max: u64,
     /// Times of cache hits without the transfer of their sectors.
     pub(crate) hits: EmpiricalTimes,
-    /// The share of hits among sequential reads, after a pause and without one: a drive reads ahead in pauses. `None`
-    /// with too few reads.
-    pub(crate) hit_share: [Option<f64>; 2],
+    /// The share of hits among sequential reads, by expectation. If the disk's read-ahead is not known, a hit is expected
+    /// after a pause. `None` with too few reads.
+    pub(crate) hit_share: [Option<f64>; EXPECTATIONS],
     /// Of durable writes, which go past the write cache to the platter.
     pub(crate) durable: EmpiricalTimes,
     /// Times of destaged runs near to the arm.
@@ -72,13 +73,14 @@ impl Residuals {
                 SEQUENTIAL_DISTANCE_QUANTILE,
             ),
             near: std::array::from_fn(|operation| [near(operation, false), near(operation, true)]),
-            hit_share: [false, true].map(|no_pause| {
-                let count = |samples: &[Sample]| {
-                    samples.iter().filter(|sample| sample.sequential && sample.idle != no_pause).count()
-                };
-                let (hits, others) = (count(hits), count(others));
-                (hits + others >= SAMPLES_MIN).then(|| hits as f64 / (hits + others) as f64)
-            }),
+            hit_share: {
+                let mut counts = HitCounts::default();
+                for (samples, is_hit) in [(hits, true), (others, false)] {
+                    let sequential = samples.iter().filter(|sample| sample.sequential);
+                    sequential.for_each(|sample| counts.add(Expected::hit_if(sample.idle), is_hit));
+                }
+                counts.shares()
+            },
             hits: EmpiricalTimes::of(hits.iter().map(hit).collect()),
             durable: EmpiricalTimes::default(),
             destaged: EmpiricalTimes::default(),
@@ -121,10 +123,10 @@ impl Residuals {
         }
     }
 
-    /// The probability that a sequential read is a hit. It is 0 without a pause if too few such reads were measured.
-    pub(crate) fn hit_probability(&self, no_pause: bool) -> f64 {
-        let [paused, without] = self.hit_share;
-        if no_pause { without.unwrap_or(0.0) } else { paused.or(without).unwrap_or(0.0) }
+    /// The probability that a sequential read is a hit. If too few reads were expected to be
+    /// hits, it is that of the others; if too few were not, it is 0.
+    pub(crate) fn hit_probability(&self, expected: Expected) -> f64 {
+        self.hit_share[expected as usize..].iter().flatten().next().copied().unwrap_or(0.0)
     }
 }
 
@@ -180,9 +182,9 @@ mod tests {
                 .unwrap();
         let known = ReadHits { bound: 1e-4, bare_bound: 1e-3, per_sector: 5e-5 };
         let drawn = Residuals::of(&at_once, &paused, &line, &known);
-        assert_eq!((drawn.hit_probability(false), drawn.hit_probability(true)), (1.0, 0.0));
+        assert_eq!([Expected::Hit, Expected::Miss].map(|expected| drawn.hit_probability(expected)), [1.0, 0.0]);
         let drawn = Residuals::of(&[], &paused, &line, &known);
-        assert_eq!((drawn.hit_probability(false), drawn.hit_probability(true)), (1.0, 0.0));
+        assert_eq!([Expected::Hit, Expected::Miss].map(|expected| drawn.hit_probability(expected)), [1.0, 0.0]);
         // Hits are kept without the transfer of their 8 sectors, 50 us each.
         assert!((drawn.hits.mean().unwrap() - 1e-4).abs() < 1e-5, "{:?}", drawn.hits.mean());
     }

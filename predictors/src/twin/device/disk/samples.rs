@@ -40,7 +40,7 @@ pub(crate) fn undisturbed(trace: &IsolatedTrace, unseen: &[Timestamp], within: N
 }
 
 /// The requests that move data, in order of service.
-fn served(trace: &IsolatedTrace) -> Vec<&TracedRequest> {
+pub(super) fn served(trace: &IsolatedTrace) -> Vec<&TracedRequest> {
     let mut served: Vec<&TracedRequest> = trace.moving().collect();
     served.sort_by_key(|request| (request.completed, request.issued, request.lba));
     served
