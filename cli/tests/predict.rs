@@ -379,14 +379,15 @@ fn forecasts_are_compared_with_the_labs_measurements() {
     assert!((summary["mean"].as_f64().unwrap() - mean).abs() < 1e-12);
     assert_eq!((summary["forecasts"].as_u64(), summary["left_out"].as_u64()), (Some(12), Some(0)));
     let error = |name: &str, figure: &str| result["summary"][name][figure]["mean"].as_f64().unwrap();
-    // The aims (docs/validation/forecasts.md). No other predictor is better.
+    // The aims (docs/validation/forecasts.md). No other predictor is better; `residual` is the twin, corrected.
     let aims = [("read_response", 0.10), ("read_iops", 0.10), ("write_iops", 0.10), ("write_response", 0.15)];
     for (figure, bound) in aims {
         let twin = error("twin", figure);
         assert!(twin <= bound, "{figure}: {twin}");
         for (name, summary) in result["summary"].as_object().unwrap() {
             let other = summary[figure]["mean"].as_f64();
-            assert!(name == "twin" || other.is_none_or(|other| other > twin), "{name} {figure}: {other:?} {twin}");
+            let is_other = !["twin", "residual"].contains(&name.as_str());
+            assert!(!is_other || other.is_none_or(|other| other > twin), "{name} {figure}: {other:?} {twin}");
         }
     }
     // Intervals that should hold nine tenths of truths hold most of them.

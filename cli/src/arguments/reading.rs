@@ -176,3 +176,17 @@ pub fn parse_percent(text: &str) -> Result<f64, String> {
     let percent = text.strip_suffix('%').unwrap_or(text).trim().parse::<f64>();
     percent.ok().filter(|percent| *percent > 0.0 && percent.is_finite()).ok_or("expected a number above 0".to_owned())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn units_of_addresses_are_bytes_sectors_or_blocks_of_a_power_of_two() {
+        assert_eq!(["bytes", "sectors", "512", "4k"].map(|unit| parse_data_unit(unit).unwrap()), [1, 512, 512, 4096]);
+        for unit in ["256", "513", "6k", "0", "8g", "sector", ""] {
+            assert!(parse_data_unit(unit).unwrap_err().starts_with("expected bytes, sectors"), "{unit}");
+        }
+        assert!(parse_data_unit("sector").unwrap_err().contains("sectors"));
+    }
+}

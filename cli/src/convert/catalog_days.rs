@@ -95,5 +95,9 @@ mod tests {
         every_day.iter().for_each(|hour| arrivals.add(0, Timestamp::from_ns(hour * HOUR_NS)));
         arrivals.add(1, Timestamp::from_ns(u64::MAX));
         assert_eq!(arrivals.days(None), [[None], [None]]);
+        // Requests of one day are one span, however many.
+        let mut arrivals = Arrivals::default();
+        (0..1000).for_each(|second| arrivals.add(0, Timestamp::from_ns(second * 1_000_000_000)));
+        assert_eq!(arrivals.spans, 1);
     }
 }

@@ -335,6 +335,17 @@ mod tests {
     }
 
     #[test]
+    fn reproduction_in_short_counts_bars_pairs_and_statements() {
+        let mut reproduction = reproduced().reproduction;
+        let says = "3 of 6 bars are reached; 1 of 10 ranked pairs, over all seeds, have the paper's order; 0 of 1 statements \
+                    hold.";
+        assert_eq!(in_short(&reproduction).as_deref(), Some(says));
+        (reproduction.errors, reproduction.bars) = (Vec::new(), Vec::new());
+        (reproduction.ranks, reproduction.claims) = (Vec::new(), Vec::new());
+        assert_eq!(in_short(&reproduction), None);
+    }
+
+    #[test]
     fn each_number_stands_with_its_error_and_each_bar_with_its_verdict() {
         let text = render(&reproduced(), OutputFormat::Table, 160);
         let line = |words: &str| {

@@ -181,3 +181,22 @@ impl Observer for Replayed {
         );
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn queue_that_requests_find_has_its_mean_and_percentiles() {
+        let mut side = Side::default();
+        let queue = |side: &Side| {
+            let QueueFound { mean, p50, p95, p99 } = side.queue();
+            (mean, [p50, p95, p99])
+        };
+        assert_eq!(queue(&side), (None, [0; 3]));
+        let found = [0; 40].into_iter().chain([1; 20]).chain([2; 30]).chain([7; 8]).chain([30, 5000]);
+        found.for_each(|others| side.arrived(Timestamp::ZERO, others));
+        let sum = 20 + 2 * 30 + 7 * 8 + 30 + FOUND_MAX;
+        assert_eq!(queue(&side), (Some(sum as f64 / 100.0), [1, 7, 30]));
+    }
+}

@@ -146,7 +146,7 @@ impl Batches {
     fn add(&mut self, paced: Paced, sent: &Sent) -> Option<Batch> {
         let latest = self.latest.replace(sent.arrival);
         let end = std::mem::replace(&mut self.end, sent.end);
-        let gap = (sent.reads && end <= sent.begin).then(|| end.distance(sent.begin));
+        let gap = sent.gap_behind(end).filter(|_| sent.reads);
         let done = self.done;
         self.done = done.max(sent.completed);
         if latest.is_some_and(|latest| sent.arrival.since(latest) <= paced.apart) {
@@ -178,6 +178,11 @@ impl Paced {
         let clock = Paced { by: Pace::Clock, apart, largest: Sectors::new(0), sector_ns: 0 };
         if Times::of(sent, commits, clock).are_by_clock() {
             return Some(clock);
+        }
+        // Most streams read nothing that may have been read ahead. They need no further look.
+        let reads_on = |pair: &&[Sent]| pair[1].reads && pair[1].gap_behind(pair[0].end).is_some();
+        if sent.windows(2).filter(reads_on).count() < BATCHES_MIN {
+            return None;
         }
         let apart = apart.min(READ_AHEAD_APART);
         let batches = sent.chunk_by(|one, next| next.arrival.since(one.arrival) <= apart);

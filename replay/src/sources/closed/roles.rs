@@ -52,6 +52,9 @@ const BEGINS_SOON_SHARE_MAX: f64 = 0.25;
 /// Set by judgement; not varied.
 const STEADY_SHARE_MAX: f64 = 0.5;
 
+/// A read that begins more sectors than this behind another does not go on where that ended; 32 MiB.
+const GAP_MAX: u64 = 1 << 16;
+
 /// The journals, the streams that wait for each, the streams that each keeps out while it writes its log, and the streams
 /// with a pace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -185,6 +188,13 @@ impl Sent {
             begin: request.lba,
             end: request.end(),
         }
+    }
+
+    /// How far it begins behind a place; `None` if it begins before it, or further away than windows of read-ahead have
+    /// holes.
+    pub(super) fn gap_behind(&self, end: Lba) -> Option<Sectors> {
+        let gap = self.begin.sector().checked_sub(end.sector())?;
+        (gap <= GAP_MAX).then_some(Sectors::new(gap))
     }
 
     /// How much it moves.
