@@ -364,6 +364,37 @@ mod tests {
     }
 
     #[test]
+    fn batch_begins_as_its_place_in_the_file_has_it() {
+        let at = Timestamp::from_ns;
+        let paced = Paced { sector_ns: 10, ..PACED };
+        // The batch before began at 100, and what came before that was done by 130. Four sectors were left then.
+        let begins = |place: Place, left: u64, done: u64| {
+            let (place, left) = (Some(place), Sectors::new(left));
+            let batch = Batch { before: at(100), done: at(done), done_before: at(130), place, left };
+            batch.reads_ahead(paced, at(200))
+        };
+        let ns = Nanos::from_ns;
+        assert_eq!(begins(Place::Later, 4, 150), Begins::After(ns(70)));
+        assert_eq!(begins(Place::Second, 4, 150), Begins::Freely);
+        assert_eq!(begins(Place::First, 4, 150), Begins::Through { ahead: ns(40), rest: ns(30) });
+        assert_eq!(begins(Place::First, 4, 180), Begins::Through { ahead: ns(40), rest: ns(20) });
+        assert_eq!(begins(Place::First, 9, 150), Begins::Through { ahead: ns(70), rest: ns(0) });
+        assert_eq!(begins(Place::First, 4, 200), Begins::Through { ahead: ns(40), rest: ns(0) });
+        assert_eq!(begins(Place::First, 4, 201), Begins::Freely, "it did not wait");
+        assert_eq!(begins(Place::First, 0, 150), Begins::Freely, "nothing was left");
+        // What came before was done first.
+        let batch = Batch {
+            before: at(140),
+            done: at(150),
+            done_before: at(130),
+            place: Some(Place::Later),
+            left: Sectors::new(4),
+        };
+        assert_eq!(batch.reads_ahead(paced, at(200)), Begins::After(ns(60)));
+        assert_eq!(Batch { place: None, ..batch }.reads_ahead(paced, at(200)), Begins::Freely, "a write");
+    }
+
+    #[test]
     fn a_write_is_done_with_the_commit_that_it_waited_for() {
         let at = Timestamp::from_ns;
         let commit = |begin: u64, end: u64| Commit { begin: at(begin), logged: at(begin), end: at(end) };
