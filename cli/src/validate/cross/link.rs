@@ -7,6 +7,9 @@ use crate::validate::guest_queue::Link;
 
 /// The rates that are tried, up to that of the steepest line. Set by judgement; not varied.
 const RATES: u32 = 256;
+/// Large requests take longer on a link only if the line through sizes and times is steeper than so many of its standard
+/// errors. VMs of nearly one size say nothing of larger requests. Set by judgement; not varied.
+const CLEAR_STANDARD_ERRORS: f64 = 2.0;
 /// The highest share of time in which a link is taken to carry data. Set by judgement; not varied.
 const BUSY_MAX: f64 = 0.95;
 
@@ -48,7 +51,7 @@ pub(super) fn link(runs: &[LabRun], without: &str) -> Link {
 /// The delay and bandwidth with the smallest deviations, in the sum of their amounts.
 fn through(carried: &[Carried]) -> Link {
     // A link on which no read waits for another would be so slow.
-    let slowest = slope(carried).max(0.0);
+    let slowest = clear_slope(carried);
     let rates = (0..=RATES).map(|step| slowest * f64::from(step) / f64::from(RATES));
     let fit = |ns_per_byte: f64| {
         let rest: Vec<f64> = carried.iter().map(|of| of.time - of.on_link(ns_per_byte)).collect();
@@ -62,14 +65,20 @@ fn through(carried: &[Carried]) -> Link {
     Link { delay: Nanos::from_ns(delay.round() as u64), bandwidth }
 }
 
-/// The slope of the line by least squares through sizes and times, ns per byte; 0 if all have one size.
-fn slope(carried: &[Carried]) -> f64 {
-    let count = carried.len().max(1) as f64;
-    let mean = |of: fn(&Carried) -> f64| carried.iter().map(of).sum::<f64>() / count;
-    let (size, time) = (mean(|of| of.size), mean(|of| of.time));
-    let both: f64 = carried.iter().map(|of| (of.size - size) * (of.time - time)).sum();
-    let spread: f64 = carried.iter().map(|of| (of.size - size).powi(2)).sum();
-    if spread > 0.0 { both / spread } else { 0.0 }
+/// The slope of the line by least squares through sizes and times, ns per byte; 0 if it is not clearly above 0, or all
+/// have one size.
+fn clear_slope(carried: &[Carried]) -> f64 {
+    let count = carried.len() as f64;
+    let mean = |of: &dyn Fn(&Carried) -> f64| carried.iter().map(of).sum::<f64>() / count.max(1.0);
+    let (size, time) = (mean(&|of| of.size), mean(&|of| of.time));
+    let spread = mean(&|of| (of.size - size).powi(2));
+    if spread <= 0.0 {
+        return 0.0;
+    }
+    let slope = mean(&|of| (of.size - size) * (of.time - time)) / spread;
+    let off = mean(&|of| (of.time - time - slope * (of.size - size)).powi(2));
+    let standard_error = (off / spread / (count - 2.0).max(1.0)).sqrt();
+    if slope > CLEAR_STANDARD_ERRORS * standard_error { slope } else { 0.0 }
 }
 
 /// The middle of the values, or 0 if there are none.
@@ -102,6 +111,17 @@ mod tests {
             assert!(bandwidth.abs_diff(50_000_000) < 2_000_000, "{bandwidth} with {rate}");
             assert!(delay.as_ns().abs_diff(1_000_000) < 20_000, "{delay} with {rate}");
         }
+    }
+
+    #[test]
+    fn sizes_that_hardly_differ_say_nothing_of_larger_requests() {
+        let of = |times: [f64; 6]| {
+            let sizes = [8e3, 13e3, 18e3, 8e3, 13e3, 18e3];
+            let carried = sizes.into_iter().zip(times).map(|(size, time)| Carried { size, rate: 1.0, time });
+            through(&carried.collect::<Vec<_>>()).bandwidth
+        };
+        assert_eq!(of([0.71e6, 0.97e6, 0.82e6, 0.71e6, 1.02e6, 0.68e6]), 0);
+        assert!(of([0.7e6, 0.8e6, 0.9e6, 0.71e6, 0.79e6, 0.91e6]) > 0, "the times grow with the sizes");
     }
 
     #[test]
