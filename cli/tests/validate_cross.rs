@@ -32,13 +32,13 @@ fn on_the_recorded_device_a_replay_does_what_was_captured() {
     // The errors reached today are 0.2 and 1.0 %, 0.6 and 3.6 %.
     assert!(rate[0] < 0.01 && rate[1] < 0.03, "{rate:?}");
     assert!(response[0] < 0.02 && response[1] < 0.04, "{response:?}");
-    // Four VMs of the older lab, three repetitions, there and back. The median of response times is 2.3 % off.
+    // Four VMs of the older lab, three repetitions, there and back: 0.6 and 1.3 %, 0.5 and 2.8 %.
     let folder = tempfile::tempdir().unwrap();
     let result = json(&["validate", "cross", &sample("lab-virtio"), &same_lab(folder.path(), "lab-virtio")]);
     assert_eq!(count(&result), [24, 0]);
     let [rate, response] = ["requests_per_s", "read_response_mean_ns"].map(|figure| summary(&result, figure));
     assert!(rate[0] < 0.01 && rate[1] < 0.03, "{rate:?}");
-    assert!(response[1] < 0.04, "{response:?}");
+    assert!(response[0] < 0.02 && response[1] < 0.04, "{response:?}");
     let cases = result["cases"].as_array().unwrap();
     // There and back are the same replay, measured for the same time. The captured figures are those of all of the time.
     let of = |case: &Value, of: &str| case["figures"]["read_response_mean_ns"][of].clone();

@@ -13,25 +13,24 @@ use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Flags, Nanos, Request, RequestId, Timestamp};
 
 use crate::isolated_trace::{IsolatedTrace, TracedRequest, each_issued};
+use crate::twin::device::policy::simultaneous;
 
 /// Fewer durable writes that were issued while others waited decide nothing. Set by judgement; not varied.
 const DURABLE_WRITES_MIN: usize = 20;
-/// Requests issued within this time of one another may have changed places on their way to the device. If the device's
-/// delay is longer, that bound holds. Set by judgement; not varied.
-const SIMULTANEOUS_MAX: Nanos = Nanos::from_ms(1);
 
 /// Whether durable writes bypass the queue of the device of `traces`. `delay` is the round trip between the tracing
 /// point and the device.
 pub(crate) fn is_durable_first(traces: &[IsolatedTrace], delay: Nanos) -> bool {
     let (mut observed, mut bypassed) = (0, 0);
     for trace in traces {
+        let simultaneous = simultaneous(trace, delay);
         each_issued(trace.moving(), |request, in_flight| {
             if !request.durable {
                 return;
             }
             // The request that completes first was in service; the others wait, in any order.
             let clearly_before =
-                |other: &&&TracedRequest| other.issued.saturating_add(SIMULTANEOUS_MAX.max(delay)) < request.issued;
+                |other: &&&TracedRequest| other.issued.saturating_add(simultaneous) < request.issued;
             let waiting = in_flight.values().skip(1).filter(|other| !other.durable).find(clearly_before);
             if let Some(first) = waiting {
                 observed += 1;
