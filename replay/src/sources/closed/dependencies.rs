@@ -28,13 +28,14 @@
 //!    program has gone through the last one. By the clock a batch comes at its time.
 //! 7. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
 //!    far: what it would do beyond that is unknown. So a congested drive slows down write-back, too.
+//!    Writes that were merged count as one: a kernel thread waits for a free tag of its disk, and one tag carries them.
 //! 8. Write-back at this maximum comes when a completion makes room for it, if it did so in the trace: this time and,
 //!    in the mean, the times before, by the measure of rule 3. So a backlog drains as fast as the drive lets it.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};
 
-use traces::{Nanos, Timestamp};
+use traces::{Lba, Nanos, Request, Timestamp};
 
 use super::commits::Wait;
 use super::pace::Begins;
@@ -154,6 +155,8 @@ impl Steadiness {
 #[derive(Debug)]
 pub(super) struct Recorded {
     arrival: Option<Timestamp>,
+    /// The end of the latest write that nobody waits for, and when it completed.
+    write_back: Option<(Lba, Timestamp)>,
     kinds: [Kind; 2],
     /// The number of completions, of each kind, that arrivals have depended on until now; later arrivals depend on no
     /// fewer.
@@ -168,6 +171,7 @@ impl Default for Recorded {
     fn default() -> Recorded {
         Recorded {
             arrival: None,
+            write_back: None,
             kinds: Default::default(),
             asked: [0; 2],
             since_latest: Steadiness::default(),
@@ -179,6 +183,14 @@ impl Default for Recorded {
 }
 
 impl Recorded {
+    /// Whether a write that nobody waits for was merged into the request of the write before: it is the next on the
+    /// disk, and both completed at once.
+    pub(super) fn joins(&mut self, write: &Request, completed: Option<Timestamp>) -> bool {
+        let done = completed.map(|completed| (write.end(), completed));
+        let before = std::mem::replace(&mut self.write_back, done);
+        before.is_some_and(|(end, at)| end == write.lba && completed == Some(at))
+    }
+
     /// Infers the dependency of the next arrival of the stream. It waited for a commit if `wait` names one. It begins a
     /// batch of a stream with a pace if `begins` says when.
     pub(super) fn infer(

@@ -74,6 +74,8 @@ struct Seen {
     /// How far the processes that write have come.
     progress: Progress,
     write_back: WriteBack,
+    /// The stream of all its write-back, if its threads take turns.
+    flusher: Option<u32>,
     /// When all durable writes have completed.
     durable_until: Timestamp,
     /// Records that have not arrived yet.
@@ -286,13 +288,14 @@ impl Closed {
             }
             _ => {}
         }
+        self.streams[number as usize].writes_back |= !is_waited_for;
+        let number = if is_waited_for { number } else { self.flusher(number) };
         let stream = &mut self.streams[number as usize];
         if let Some(journal) = stream.commits.filter(|_| request.operation == Operation::Write && request.is_sync()) {
             self.with_journal(journal, |commits| commits.read(request, completed));
             self.schedule_journal(journal);
             return;
         }
-        stream.writes_back |= !is_waited_for;
         // A journal that nobody waits for writes metadata, by its timer.
         let is_meta = request.flags.contains(Flags::META);
         stream.writes |= is_waited_for && seen_flags && !is_meta && request.operation != Operation::Read;
@@ -303,8 +306,10 @@ impl Closed {
         });
         let paced = stream.paced.filter(|_| request.is_sync());
         let begins = paced.and_then(|paced| stream.batches.begins(paced, &Sent::of(&request, completed)));
+        // Its request counts once among those outstanding.
+        let counted = completed.filter(|_| is_waited_for || !stream.recorded.joins(&request, completed));
         let mut dependency =
-            stream.recorded.infer(request.arrival, completed, kind, wait, begins.filter(|begins| begins.by_pace()));
+            stream.recorded.infer(request.arrival, counted, kind, wait, begins.filter(|begins| begins.by_pace()));
         let mut resume = None;
         if let Some((journal, kept_out)) = stream.kept_out
             && request.operation == Operation::Write
@@ -316,14 +321,14 @@ impl Closed {
         }
         if request.arrival < self.start {
             if is_waited_for || completed.is_none_or(|completed| completed <= self.start) {
-                stream.pass(request.arrival, completed, kind, begins.is_some());
+                stream.pass(request.arrival, counted, kind, begins.is_some());
                 return;
             }
             dependency = Dependency { since: Since::Start, span: self.start.since(Timestamp::ZERO), ..dependency };
         }
         self.buffered += 1;
         self.seen[vm].buffered += 1;
-        let kind = completed.map(|_| kind as u8);
+        let kind = counted.map(|_| kind as u8);
         stream.queue.push_back(Waiting { request, dependency, kind, resume, begins });
         self.schedule(number);
     }
@@ -350,6 +355,17 @@ impl Closed {
         let kept_out = kept_out.map(|(by, when)| (self.journal(vm, by), when));
         self.streams.push(Stream { vm, commits, awaits, kept_out, paced, ..Stream::default() });
         number
+    }
+
+    /// The stream that writes back what the stream `number` does.
+    fn flusher(&mut self, number: u32) -> u32 {
+        let vm = self.streams[number as usize].vm;
+        let seen = &mut self.seen[usize::from(vm.0)];
+        if seen.flusher.is_none() && self.roles.as_ref().is_some_and(|roles| roles.has_one_flusher(vm)) {
+            seen.flusher = Some(self.streams.len() as u32);
+            self.streams.push(Stream { vm, writes_back: true, ..Stream::default() });
+        }
+        seen.flusher.unwrap_or(number)
     }
 
     /// The number of a journal.

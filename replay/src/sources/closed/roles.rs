@@ -33,6 +33,7 @@ use traces::{Flags, Lba, Nanos, Operation, Record, Request, Sectors, StreamId, T
 
 use super::log_writes::KeptOut;
 use super::pace::Paced;
+use super::write_back::Flushers;
 
 /// Fewest commits of a journal, and fewest waits of a stream, that show it. Set by judgement; not varied.
 const SEEN_MIN: u64 = 16;
@@ -55,14 +56,15 @@ const STEADY_SHARE_MAX: f64 = 0.5;
 /// A read that begins more sectors than this behind another does not go on where that ended; 32 MiB.
 const GAP_MAX: u64 = 1 << 16;
 
-/// The journals, the streams that wait for each, the streams that each keeps out while it writes its log, and the streams
-/// with a pace.
+/// The journals, the streams that wait for each, the streams that each keeps out while it writes its log, the streams with
+/// a pace, and the VMs whose threads take turns in writing back.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct StreamRoles {
     waiting: BTreeMap<(VmId, StreamId), StreamId>,
     journals: BTreeSet<(VmId, StreamId)>,
     kept_out: BTreeMap<(VmId, StreamId), (StreamId, KeptOut)>,
     paced: BTreeMap<(VmId, StreamId), Paced>,
+    one_flusher: BTreeSet<VmId>,
 }
 
 impl StreamRoles {
@@ -70,15 +72,19 @@ impl StreamRoles {
     pub fn of(records: &[Record]) -> StreamRoles {
         let mut streams: BTreeMap<(VmId, StreamId), Vec<Sent>> = BTreeMap::new();
         let mut spans: BTreeMap<VmId, (Timestamp, Timestamp)> = BTreeMap::new();
+        let mut flushers: BTreeMap<VmId, Flushers> = BTreeMap::new();
         for Record { request, observed } in records {
             let (_, last) = spans.entry(request.vm).or_insert((request.arrival, request.arrival));
             *last = request.arrival;
             if request.is_sync() {
                 let sent = Sent::of(request, observed.completed);
                 streams.entry((request.vm, request.stream)).or_default().push(sent);
+            } else if request.operation == Operation::Write {
+                flushers.entry(request.vm).or_default().add(request.stream, request.arrival);
             }
         }
-        let mut roles = StreamRoles::default();
+        let one_flusher = flushers.into_iter().filter(|(_, flushers)| flushers.take_turns()).map(|(vm, _)| vm).collect();
+        let mut roles = StreamRoles { one_flusher, ..StreamRoles::default() };
         let mut commits_of = BTreeMap::new();
         for (&vm, (first, last)) in &spans {
             let of_vm = || streams.range((vm, StreamId(0))..=(vm, StreamId(u32::MAX)));
@@ -134,6 +140,7 @@ impl StreamRoles {
         self.journals.extend(found.journals.iter().map(|(_, stream)| (vm, *stream)));
         self.kept_out.extend(found.kept_out.iter().map(|((_, stream), by)| ((vm, *stream), *by)));
         self.paced.extend(found.paced.iter().map(|((_, stream), paced)| ((vm, *stream), *paced)));
+        self.one_flusher.extend((!found.one_flusher.is_empty()).then_some(vm));
     }
 
     /// Whether a stream is a journal. Its synchronous writes are commits; what it writes back is not.
@@ -149,6 +156,11 @@ impl StreamRoles {
     /// The journal that keeps a stream out, and when.
     pub(super) fn kept_out(&self, vm: VmId, stream: StreamId) -> Option<(StreamId, KeptOut)> {
         self.kept_out.get(&(vm, stream)).copied()
+    }
+
+    /// Whether all writes of a VM that nobody waits for are one sequence, whatever thread sends them.
+    pub(super) fn has_one_flusher(&self, vm: VmId) -> bool {
+        self.one_flusher.contains(&vm)
     }
 
     /// The pace of a stream that has one.

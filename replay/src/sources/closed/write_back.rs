@@ -1,6 +1,6 @@
 //! The page cache's writes, which nobody waits for: when they come, and whether the drive held back their programs.
 
-use traces::{Nanos, Timestamp};
+use traces::{Nanos, StreamId, Timestamp};
 
 /// Shorter gaps lie within a burst of writes, whose times the kernel and the device make. Chosen from 1 and 100 ms on the
 /// shipped mail server, and on the suite's training and validation parts.
@@ -9,6 +9,34 @@ const BURST_GAP_MIN: Nanos = Nanos::from_ms(100);
 /// held back the programs that wrote. Set by judgement; not varied.
 const HELD_BACK_WRITES_MIN: u64 = 100;
 const HELD_BACK_SHARE: f64 = 0.9;
+
+/// One thread writes back at a time if at most one in so many changes of the thread comes within a burst. Set by
+/// judgement: none in a thousand does in the captures of a lab.
+const CHANGES_WITHIN_BURST: u64 = 20;
+
+/// Who writes back a VM's page cache. Linux has one work item for each disk, and any kernel thread takes it
+/// (`wb_workfn`, `fs/fs-writeback.c`): the writes of several threads are one sequence. With cgroups there are several.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Flushers {
+    latest: Option<(StreamId, Timestamp)>,
+    changes: u64,
+    within_burst: u64,
+}
+
+impl Flushers {
+    /// Adds the next write that nobody waits for.
+    pub(super) fn add(&mut self, stream: StreamId, arrival: Timestamp) {
+        if let Some((_, before)) = self.latest.replace((stream, arrival)).filter(|(latest, _)| *latest != stream) {
+            self.changes += 1;
+            self.within_burst += u64::from(arrival.since(before) < BURST_GAP_MIN);
+        }
+    }
+
+    /// Whether several threads have written, one at a time.
+    pub(super) fn take_turns(self) -> bool {
+        self.changes > 0 && CHANGES_WITHIN_BURST * self.within_burst <= self.changes
+    }
+}
 
 /// How far the processes of a VM that write synchronously have come in the trace. All its writes of the page cache follow
 /// them, so that bursts of several kernel threads stay apart as in the trace.
