@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use capture::lab::Transport;
 use replay::sources::closed::{BUFFERED_MAX, StreamRoles};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::stack::StackSpec;
@@ -25,6 +26,48 @@ pub struct GuestQueue {
     pub depth: u32,
     /// Whether the kernel takes the disk for one that turns (`queue/rotational`).
     pub is_rotational: bool,
+    /// The depth that the kernel's throttling of write-back takes the disk to have.
+    pub throttled_depth: u32,
+}
+
+impl GuestQueue {
+    /// The queue of a disk that accepts `depth` requests. What throttles write-back (`wbt_init`, `block/blk-wbt.c`, Linux
+    /// 6.1) knows the depth of a SCSI disk. For others it takes the number of requests that the queue had at first, with
+    /// mq-deadline.
+    pub fn of(depth: u32, disk: Transport, is_rotational: bool) -> GuestQueue {
+        let throttled_depth = match disk {
+            Transport::Virtio => held_by_scheduler(depth),
+            Transport::VirtioScsi | Transport::Iscsi => depth,
+        };
+        GuestQueue { depth, is_rotational, throttled_depth }
+    }
+}
+
+/// The requests that a scheduler's queue holds.
+fn held_by_scheduler(depth: u32) -> u32 {
+    2 * depth.min(TAGS_MAX)
+}
+
+/// The most requests of write-back outstanding in a guest: one waits until the kernel lets it in flight.
+///
+/// Throttling takes three quarters of the depth for the most writes in flight as long as reads take less than its target,
+/// and lets write-back have a quarter of these while others read (`calc_wb_limits`). bfq switches it off
+/// (`bfq_init_queue`), and lets asynchronous requests have half of each word of tags. mq-deadline and kyber let them have
+/// three quarters.
+fn write_back_depth(scheduler: &str, queue: GuestQueue) -> u32 {
+    let held = held_by_scheduler(queue.depth);
+    let in_flight = match scheduler {
+        "bfq" => held_of_each_word(held, |word| word / 2).min(held),
+        "none" => throttled(queue.throttled_depth).min(queue.depth),
+        _ => throttled(queue.throttled_depth).min((3 * held / 4).max(1)),
+    };
+    in_flight + 1
+}
+
+/// How much write-back throttling lets in flight while others read.
+fn throttled(depth: u32) -> u32 {
+    let writes = if depth == 1 { 2 } else { 3 * depth / 4 };
+    if writes <= 2 { 1 } else { (writes + 3) / 4 }
 }
 
 /// The link between the guest and the drive: what requests and their data take besides the drive's own time.
@@ -69,7 +112,7 @@ pub fn layers(scheduler: &str, queue: GuestQueue, link: Link, lun_scheduler: &st
     let guest = match scheduler {
         "none" => format!("processes=none@depth={depth},merge=off,flushes=always"),
         _ => {
-            let held = 2 * depth.min(TAGS_MAX);
+            let held = held_by_scheduler(depth);
             let (tunables, writes) = match scheduler {
                 "bfq" => (
                     if queue.is_rotational { ":rotational=on" } else { "" },
@@ -87,15 +130,20 @@ pub fn layers(scheduler: &str, queue: GuestQueue, link: Link, lun_scheduler: &st
 }
 
 /// How many of the `held` requests before bfq synchronous writes may take: three quarters of each word of the bitmap of
-/// tags, which has at least four words (`bfq_update_depths`, `sbitmap_calculate_shift`, Linux 6.1). Background writes
-/// may take half of each word; a layer has one limit for both.
+/// tags (`bfq_update_depths`, Linux 6.1). Background writes may take half of each word; a layer has one limit for both.
 fn writes_held_by_bfq(held: u32) -> u32 {
+    held_of_each_word(held, |word| word * 3 / 4)
+}
+
+/// How many of the `held` requests may be taken if `part` of each word of the bitmap of tags may, at least one. It has at
+/// least four words (`sbitmap_calculate_shift`, Linux 6.1).
+fn held_of_each_word(held: u32, part: impl Fn(u32) -> u32) -> u32 {
     let mut shift = 6;
     while held >= 4 && shift > 0 && (4 << shift) > held {
         shift -= 1;
     }
     let word = 1_u32 << shift;
-    held.div_ceil(word) * (word * 3 / 4).max(1)
+    held.div_ceil(word) * part(word).max(1)
 }
 
 /// A replay, with all that it completed.
@@ -123,7 +171,8 @@ pub fn simulate(
     let stack = layers(scheduler, queue, behind.link, &behind.scheduler, built.queue_depth());
     let spec = StackSpec::of(&stack)?;
     let target = Target { place: behind.place, capacity };
-    let replayed = replay(records, path, target, spec.build(built.drive))
+    let depth = write_back_depth(scheduler, queue);
+    let replayed = replay(records, path, target, Some(depth), spec.build(built.drive))
         .with_context(|| format!("{} under {scheduler}", path.display()))?;
     Ok((stack, replayed))
 }
@@ -135,11 +184,18 @@ pub struct Target {
     pub capacity: Sectors,
 }
 
-/// Replays `records` on `host`.
+/// Replays `records` on `host`. The guest has at most `write_back_depth` requests of write-back outstanding there; if that
+/// is not known, as many as in the capture.
 ///
 /// # Errors
 /// The capture cannot be replayed closed.
-pub fn replay<H: Host>(records: &[Record], path: &Path, target: Target, host: H) -> Result<Replayed> {
+pub fn replay<H: Host>(
+    records: &[Record],
+    path: &Path,
+    target: Target,
+    write_back_depth: Option<u32>,
+    host: H,
+) -> Result<Replayed> {
     let Target { place, capacity } = target;
     let seen = Seen { left: left(records), done: Vec::new(), served: Vec::new(), used_up: None };
     let trace = VmTrace {
@@ -149,7 +205,11 @@ pub fn replay<H: Host>(records: &[Record], path: &Path, target: Target, host: H)
         map: AddressMap::Wrap { place },
     };
     let workload = MergedTraces::new(vec![trace], TimeWindow::default(), capacity);
-    let Seen { done, served, used_up, .. } = Engine::on(Closed::new(workload), host, seen).run()?.observer;
+    let mut closed = Closed::new(workload);
+    if let Some(depth) = write_back_depth {
+        closed = closed.with_write_back_depth(&[VmId(0)], depth);
+    }
+    let Seen { done, served, used_up, .. } = Engine::on(closed, host, seen).run()?.observer;
     Ok(Replayed { done, served, used_up })
 }
 
@@ -203,7 +263,7 @@ mod tests {
 
     #[test]
     fn layers_hold_what_the_kernel_holds() {
-        let turning = |depth| GuestQueue { depth, is_rotational: true };
+        let turning = |depth| GuestQueue::of(depth, Transport::Virtio, true);
         assert_eq!(
             layers("none", turning(4), Link::default(), "fifo", 1),
             "processes=none@depth=4,merge=off,flushes=always/drive=fifo@depth=1,merge=off"
@@ -222,12 +282,25 @@ mod tests {
         );
         assert_eq!([64, 256, 3].map(writes_held_by_bfq), [48, 192, 48]);
         assert!(
-            layers("bfq", GuestQueue { depth: 4, is_rotational: false }, Link::default(), "fifo", 1)
+            layers("bfq", GuestQueue::of(4, Transport::Virtio, false), Link::default(), "fifo", 1)
                 .contains("/guest=bfq@depth=4")
         );
         for scheduler in ["none", "mq-deadline", "bfq", "kyber"] {
             StackSpec::of(&layers(scheduler, turning(8), Link::default(), "fifo", 1)).unwrap();
         }
+    }
+
+    #[test]
+    fn write_back_has_the_depth_that_guests_were_seen_with() {
+        // As the suite's captures have it, most of the time: disk, array, SSD, slow disk, and a tag fewer of each pair.
+        let of = |depth, disk, scheduler| write_back_depth(scheduler, GuestQueue::of(depth, disk, true));
+        assert_eq!(of(8, Transport::Virtio, "mq-deadline"), 4);
+        assert_eq!(of(8, Transport::Iscsi, "none"), 3);
+        assert_eq!(of(32, Transport::Virtio, "none"), 13);
+        assert_eq!(of(1, Transport::Virtio, "bfq"), 3);
+        assert_eq!(of(4, Transport::Virtio, "bfq"), 5);
+        assert_eq!([1, 2, 3, 4, 1024].map(throttled), [1, 1, 1, 1, 192]);
+        assert_eq!([of(1, Transport::Iscsi, "none"), of(2, Transport::Virtio, "kyber")], [2, 2]);
     }
 
     /// A process that reads one place after another, each `response_ms` long, without a pause.
@@ -255,7 +328,7 @@ mod tests {
             place: Sectors::new(1 << 20),
             link: Link::default(),
         };
-        let queue = GuestQueue { depth: 4, is_rotational: true };
+        let queue = GuestQueue::of(4, Transport::Virtio, true);
         let (_, found) = simulate(&records, Path::new("x"), "none", queue, &behind).unwrap();
         assert_eq!(found.done.len(), 110);
         let last =

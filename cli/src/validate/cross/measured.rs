@@ -83,8 +83,8 @@ impl AloneLab<'_> {
     }
 
     /// The queue of the guests' disks. A virtio and an iSCSI disk count as turning for the kernel.
-    fn queue(&self) -> GuestQueue {
-        GuestQueue { depth: self.lab.plan.guest.queue_depth, is_rotational: true }
+    fn queue(&self, vm: usize) -> GuestQueue {
+        GuestQueue::of(self.lab.plan.guest.queue_depth, self.lab.plan.vms[vm].disk, true)
     }
 
     fn behind(&self, vm: usize) -> Behind {
@@ -165,7 +165,7 @@ impl Planned<'_> {
         let truth = Captured { records: &to.records(there, self.repetition)?, window: to.window() };
         let behind = to.behind(there);
         let path = from.capture(vm, self.repetition);
-        let (stack, replayed) = simulate(captured.records, &path, to.scheduler()?, to.queue(), &behind)?;
+        let (stack, replayed) = simulate(captured.records, &path, to.scheduler()?, to.queue(there), &behind)?;
         let case = CrossCase {
             vm: from.lab.plan.vms[vm].name.clone(),
             workload: from.lab.workload(vm),

@@ -67,7 +67,7 @@ fn one(campaign: &Campaign, vm: usize, [from, to]: [SyntheticSetup; 2], records:
         ..CrossCase::default()
     };
     let target = Target { place: Sectors::ZERO, capacity };
-    let replayed = replay(captured.records, Path::new(&case.vm), target, host)
+    let replayed = replay(captured.records, Path::new(&case.vm), target, None, host)
         .with_context(|| format!("{} from {} to {}", case.vm, case.from, case.to))?;
     Ok(compared(case, &captured, replayed, &truth))
 }

@@ -109,7 +109,7 @@ impl GuestFolder {
         let Some(rotational) = text.lines().find_map(|line| line.strip_prefix("rotational ")) else {
             bail!("{}: has no line `rotational 0` or `rotational 1`", path.display());
         };
-        Ok(GuestQueue { depth: self.plan.guest.queue_depth, is_rotational: rotational.trim() == "1" })
+        Ok(GuestQueue::of(self.plan.guest.queue_depth, self.plan.vms[vm].disk, rotational.trim() == "1"))
     }
 }
 

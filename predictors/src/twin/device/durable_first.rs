@@ -29,8 +29,7 @@ pub(crate) fn is_durable_first(traces: &[IsolatedTrace], delay: Nanos) -> bool {
                 return;
             }
             // The request that completes first was in service; the others wait, in any order.
-            let clearly_before =
-                |other: &&&TracedRequest| other.issued.saturating_add(simultaneous) < request.issued;
+            let clearly_before = |other: &&&TracedRequest| other.issued.saturating_add(simultaneous) < request.issued;
             let waiting = in_flight.values().skip(1).filter(|other| !other.durable).find(clearly_before);
             if let Some(first) = waiting {
                 observed += 1;

@@ -157,6 +157,8 @@ pub(super) struct Recorded {
     arrival: Option<Timestamp>,
     /// The end of the latest write that nobody waits for, and when it completed.
     write_back: Option<(Lba, Timestamp)>,
+    /// The most requests outstanding that nobody waits for, if it is known.
+    pub(super) write_back_depth: Option<u64>,
     kinds: [Kind; 2],
     /// The number of completions, of each kind, that arrivals have depended on until now; later arrivals depend on no
     /// fewer.
@@ -172,6 +174,7 @@ impl Default for Recorded {
         Recorded {
             arrival: None,
             write_back: None,
+            write_back_depth: None,
             kinds: Default::default(),
             asked: [0; 2],
             since_latest: Steadiness::default(),
@@ -244,7 +247,8 @@ impl Recorded {
         self.ask(WAITED_FOR, waited_for);
         // A program that reads ahead has one batch more outstanding where its reads take longer.
         if !matches!(begins, Some(Begins::After(_))) {
-            self.ask(kind, bound);
+            let depth = self.write_back_depth.filter(|_| kind == UNAWAITED);
+            self.ask(kind, depth.map_or(bound, |depth| self.kinds[UNAWAITED].sent.saturating_sub(depth)));
         }
         Dependency { since, span, completed: self.asked }
     }

@@ -74,6 +74,8 @@ struct Seen {
     /// How far the processes that write have come.
     progress: Progress,
     write_back: WriteBack,
+    /// The most requests of write-back that its kernel has outstanding, if that is known.
+    write_back_depth: Option<u32>,
     /// The stream of all its write-back, if its threads take turns.
     flusher: Option<u32>,
     /// When all durable writes have completed.
@@ -174,6 +176,17 @@ impl Closed {
             let vm = usize::from(vm.0);
             self.seen.resize(self.seen.len().max(vm + 1), Seen::default());
             self.seen[vm].waits_outside = true;
+        }
+        self
+    }
+
+    /// The same replay, of `vms` whose kernels have at most `depth` requests of write-back outstanding, each.
+    #[must_use]
+    pub fn with_write_back_depth(mut self, vms: &[VmId], depth: u32) -> Closed {
+        for vm in vms {
+            let vm = usize::from(vm.0);
+            self.seen.resize(self.seen.len().max(vm + 1), Seen::default());
+            self.seen[vm].write_back_depth = Some(depth);
         }
         self
     }
@@ -306,6 +319,9 @@ impl Closed {
         });
         let paced = stream.paced.filter(|_| request.is_sync());
         let begins = paced.and_then(|paced| stream.batches.begins(paced, &Sent::of(&request, completed)));
+        if !is_waited_for {
+            stream.recorded.write_back_depth = self.seen[vm].write_back_depth.map(u64::from);
+        }
         // Its request counts once among those outstanding.
         let counted = completed.filter(|_| is_waited_for || !stream.recorded.joins(&request, completed));
         let mut dependency =
@@ -583,3 +599,5 @@ mod log_write_tests;
 mod pace_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod write_back_tests;

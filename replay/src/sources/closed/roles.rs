@@ -83,7 +83,8 @@ impl StreamRoles {
                 flushers.entry(request.vm).or_default().add(request.stream, request.arrival);
             }
         }
-        let one_flusher = flushers.into_iter().filter(|(_, flushers)| flushers.take_turns()).map(|(vm, _)| vm).collect();
+        let one_flusher =
+            flushers.into_iter().filter(|(_, flushers)| flushers.take_turns()).map(|(vm, _)| vm).collect();
         let mut roles = StreamRoles { one_flusher, ..StreamRoles::default() };
         let mut commits_of = BTreeMap::new();
         for (&vm, (first, last)) in &spans {
