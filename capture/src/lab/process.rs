@@ -93,6 +93,17 @@ impl Process {
         }
     }
 
+    /// How long its threads have waited for a processor of the host, in all. `None` where the kernel does not count it
+    /// (`CONFIG_SCHED_INFO`).
+    pub fn waited(&self) -> Option<Duration> {
+        let tasks = std::fs::read_dir(format!("/proc/{}/task", self.child.id())).ok()?;
+        let waited = tasks.map(|task| {
+            let text = std::fs::read_to_string(task.ok()?.path().join("schedstat")).ok()?;
+            waited_ns(&text)
+        });
+        waited.sum::<Option<u64>>().map(Duration::from_nanos)
+    }
+
     /// Kills the program.
     pub fn kill(&mut self) {
         // It may have ended already.
@@ -115,6 +126,12 @@ impl Process {
             let _ = kill_process(pid, signal);
         }
     }
+}
+
+/// The time that a thread has waited, from its `schedstat`: time that it ran, time that it waited, times that it was let
+/// run.
+fn waited_ns(schedstat: &str) -> Option<u64> {
+    schedstat.split_whitespace().nth(1)?.parse().ok()
 }
 
 impl Drop for Process {
@@ -191,7 +208,9 @@ mod tests {
         let mut deaf = start("trap '' TERM; echo up; while :; do sleep 0.01; done");
         deaf.wait_until(Duration::from_secs(20), || std::fs::read_to_string(&log).unwrap().contains("up")).unwrap();
         assert!(deaf.end(Duration::from_millis(100)).unwrap_err().to_string().contains("did not end within"));
+        assert_eq!([waited_ns("12 345 6\n"), waited_ns("12"), waited_ns("a b c")], [Some(345), None, None]);
         let dropped = start("sleep 1000");
+        assert!(dropped.waited().is_some_and(|waited| waited < Duration::from_secs(100)), "this kernel counts it");
         let folder_of = PathBuf::from(format!("/proc/{}", dropped.child.id()));
         assert!(folder_of.exists());
         drop(dropped);

@@ -96,6 +96,11 @@ impl RunningVm {
         }
     }
 
+    /// How long its threads have waited for a processor of the host; `None` where that is not counted.
+    pub fn waited(&self) -> Option<Duration> {
+        self.qemu.waited()
+    }
+
     /// Sends a line to the guest.
     ///
     /// # Errors

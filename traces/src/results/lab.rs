@@ -38,7 +38,7 @@ impl LabResults {
 }
 
 /// One run.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LabRun {
     /// Who ran: `alone-mail`, `together-mail-web`.
     pub group: String,
@@ -73,6 +73,10 @@ pub struct LabVm {
     /// requests are the same in the guest and at the drive.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub began_late_ns: Option<i64>,
+    /// How long the VM's threads waited for a processor of the host, as a share of the run. Several threads can wait at
+    /// once. `None` if it was not counted.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_wait_share: Option<f64>,
     /// What FileBench says of a workload of its own, from its begin to its end.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub filebench: Option<LabFileBench>,

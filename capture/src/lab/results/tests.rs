@@ -198,6 +198,18 @@ fn run_is_doubted_if_guest_and_drive_bytes_differ() {
     assert_eq!(of([0, 40 << 20], [0, 44 << 20]).len(), 1);
 }
 
+#[test]
+fn run_is_doubted_if_a_vm_waited_for_the_hosts_processors() {
+    let of = |share: Option<f64>| {
+        let vm = LabVm { vm: "web".to_owned(), host_wait_share: share, ..LabVm::default() };
+        doubts(&LabRun { folder: "runs/x/1".to_owned(), vms: vec![vm], ..LabRun::default() })
+    };
+    assert!(of(None).is_empty() && of(Some(0.1)).is_empty());
+    let message = of(Some(0.24));
+    assert_eq!(message.len(), 1);
+    assert!(message[0].starts_with("runs/x/1: web waited for a processor of the host in 24 % of the run"), "{message:?}");
+}
+
 /// Requests of a guest at these seconds of its clock, each at an address of its own.
 fn spread(seconds: impl Iterator<Item = u64>) -> Vec<Record> {
     let one = |(at, second): (u64, u64)| {

@@ -45,6 +45,11 @@ pub(super) struct LabRunner<'a> {
     pub(super) stop: &'a AtomicBool,
 }
 
+/// How long the threads of each VM have waited for a processor of the host.
+fn waited(vms: &[RunningVm]) -> Vec<Option<Duration>> {
+    vms.iter().map(RunningVm::waited).collect()
+}
+
 impl LabRunner<'_> {
     /// Creates the file system of a VM and its workload's initial files, at full speed. An existing disk from an
     /// earlier call is kept.
@@ -87,12 +92,14 @@ impl LabRunner<'_> {
             vm.expect("ready", BOOT_TIMEOUT + if lays_out { PREPARE_TIMEOUT } else { Duration::ZERO }, self.stop)?;
         }
         let begun = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let (started, before) = (Instant::now(), waited(&running));
         for vm in &mut running {
             vm.say("go")?;
         }
         for vm in &mut running {
             vm.expect("done", Duration::from_secs(plan.seconds.into()) + WORKLOAD_OVERRUN_MAX, self.stop)?;
         }
+        let (ran, after) = (started.elapsed(), waited(&running));
         for vm in running {
             vm.finish()?;
         }
@@ -105,7 +112,11 @@ impl LabRunner<'_> {
             self.convert(&plan.vms[member], &folder)?;
         }
         let begun = i64::try_from(begun.as_nanos()).unwrap_or(i64::MAX);
-        let figures = measure(plan, group, repetition, &folder, begun)?;
+        let mut figures = measure(plan, group, repetition, &folder, begun)?;
+        for (vm, (before, after)) in figures.vms.iter_mut().zip(before.into_iter().zip(after)) {
+            let waited = after.zip(before).map(|(after, before)| after.saturating_sub(before));
+            vm.host_wait_share = waited.map(|waited| waited.as_secs_f64() / ran.as_secs_f64());
+        }
         let path = folder.join(FIGURES_FILE);
         store(&path, &figures)?;
         Ok(figures)

@@ -52,11 +52,11 @@ fn threads_that_take_turns_are_one_and_threads_side_by_side_are_not() {
 fn merged_writes_count_as_one() {
     let merged = (0..3).map(|n| write_back(1, 1000 + 8 * n, 0, 10));
     let single = [write_back(1, 0, 20, 30), write_back(1, 5000, 40, 50), write_back(1, 9000, 60, 70)];
-    let writes: Vec<Record> = merged.chain(single.clone()).collect();
+    let writes: Vec<Record> = merged.chain(single).collect();
     assert_eq!(replayed(replay(writes), 1000).0, [0, 0, 0, 1000, 2000, 3000]);
     // Neither are writes merged that only complete at once, nor neighbours that complete one after the other.
     let mut scattered: Vec<Record> = (0..3).map(|n| write_back(1, 1000 + 80 * n, 0, 10)).collect();
-    scattered.extend(single.clone());
+    scattered.extend(single);
     assert_eq!(replayed(replay(scattered), 1000).0, [0, 0, 0, 1000, 1020, 1040]);
     let mut one_by_one: Vec<Record> = (0..3).map(|n| write_back(1, 1000 + 8 * n, 0, 10 + n)).collect();
     one_by_one.extend(single);
