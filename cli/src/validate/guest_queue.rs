@@ -1,6 +1,7 @@
 //! The replay of a guest's capture under another scheduler, on the drive that was served.
 
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 use std::path::Path;
 
 use anyhow::{Context, Result};
@@ -9,7 +10,9 @@ use replay::sources::closed::{BUFFERED_MAX, StreamRoles};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::stack::StackSpec;
 use replay::{Engine, Host, Observer, Served};
-use traces::{InMemoryTrace, Layer, Nanos, Record, Request, RequestId, Sectors, StreamId, Timestamp, TraceMeta, VmId};
+use traces::{
+    InMemoryTrace, Layer, Nanos, Operation, Record, Request, RequestId, Sectors, StreamId, Timestamp, TraceMeta, VmId,
+};
 
 use super::guest_requests::{AtDevice, Done};
 
@@ -28,6 +31,8 @@ pub struct GuestQueue {
     pub is_rotational: bool,
     /// The depth that the kernel's throttling of write-back takes the disk to have.
     pub throttled_depth: u32,
+    /// Whether that holds back the processes' writes, too. Direct writes pass it.
+    pub throttles_processes: bool,
 }
 
 impl GuestQueue {
@@ -39,7 +44,7 @@ impl GuestQueue {
             Transport::Virtio => held_by_scheduler(depth),
             Transport::VirtioScsi | Transport::Iscsi => depth,
         };
-        GuestQueue { depth, is_rotational, throttled_depth }
+        GuestQueue { depth, is_rotational, throttled_depth, throttles_processes: true }
     }
 }
 
@@ -64,10 +69,33 @@ fn write_back_depth(scheduler: &str, queue: GuestQueue) -> u32 {
     in_flight + 1
 }
 
+/// Of the writes that processes wait for, the share that direct writers issue beside more others than throttling lets in
+/// flight. Set by judgement: processes that sync files hardly ever do.
+const PAST_THROTTLING_SHARE: f64 = 0.1;
+
+/// Whether the processes' writes of a capture pass the throttling of its `queue`, as direct writes do.
+fn pass_throttling(records: &[Record], queue: GuestQueue) -> bool {
+    let is_awaited = |record: &&Record| record.request.operation == Operation::Write && record.request.is_sync();
+    let times = |record: &Record| Some((record.observed.issued?, record.observed.completed?));
+    let mut writes: Vec<(Timestamp, Timestamp)> = records.iter().filter(is_awaited).filter_map(times).collect();
+    writes.sort_unstable();
+    let most = throttled(queue.throttled_depth) as usize;
+    let mut in_flight: BinaryHeap<Reverse<Timestamp>> = BinaryHeap::new();
+    let mut past = 0;
+    for &(issued, completed) in &writes {
+        while in_flight.peek().is_some_and(|Reverse(done)| *done <= issued) {
+            in_flight.pop();
+        }
+        past += usize::from(in_flight.len() >= most);
+        in_flight.push(Reverse(completed));
+    }
+    past as f64 > PAST_THROTTLING_SHARE * writes.len() as f64
+}
+
 /// How much write-back throttling lets in flight while others read.
 fn throttled(depth: u32) -> u32 {
     let writes = if depth == 1 { 2 } else { 3 * depth / 4 };
-    if writes <= 2 { 1 } else { (writes + 3) / 4 }
+    if writes <= 2 { 1 } else { writes.div_ceil(4) }
 }
 
 /// The link between the guest and the drive: what requests and their data take besides the drive's own time.
@@ -105,12 +133,15 @@ pub struct Behind {
 ///
 /// `none` holds as many requests as the disk accepts; a process waits for one of them. Before another scheduler there
 /// are two for each, and the scheduler chooses the next before the disk accepts it. bfq leaves some of them to reads.
+/// Elsewhere throttling holds back the page cache's writes and those of processes that sync.
 /// The served drive takes requests in the order of its own scheduler and merges none. Its completed writes may be
 /// durable; the guest cannot know and sequences flushes.
 pub fn layers(scheduler: &str, queue: GuestQueue, link: Link, lun_scheduler: &str, lun_depth: u32) -> String {
     let depth = queue.depth;
+    let write_depth = |most: u32| if most < depth { format!(",write_depth={most}") } else { String::new() };
+    let throttled = if queue.throttles_processes { throttled(queue.throttled_depth) } else { u32::MAX };
     let guest = match scheduler {
-        "none" => format!("processes=none@depth={depth},merge=off,flushes=always"),
+        "none" => format!("processes=none@depth={depth}{},merge=off,flushes=always", write_depth(throttled)),
         _ => {
             let held = held_by_scheduler(depth);
             let (tunables, writes) = match scheduler {
@@ -118,7 +149,7 @@ pub fn layers(scheduler: &str, queue: GuestQueue, link: Link, lun_scheduler: &st
                     if queue.is_rotational { ":rotational=on" } else { "" },
                     format!(",write_depth={}", writes_held_by_bfq(held)),
                 ),
-                _ => ("", String::new()),
+                _ => ("", write_depth(throttled)),
             };
             format!(
                 "processes=none@depth={held}{writes},merge=off,flushes=always/guest={scheduler}{tunables}@depth={depth},look_ahead=on"
@@ -163,11 +194,12 @@ pub fn simulate(
     records: &[Record],
     path: &Path,
     scheduler: &str,
-    queue: GuestQueue,
+    [captured, queue]: [GuestQueue; 2],
     behind: &Behind,
 ) -> Result<(String, Replayed)> {
     let built = drive_models::build(&behind.drive.parse()?)?;
     let capacity = built.drive.capacity();
+    let queue = GuestQueue { throttles_processes: !pass_throttling(records, captured), ..queue };
     let stack = layers(scheduler, queue, behind.link, &behind.scheduler, built.queue_depth());
     let spec = StackSpec::of(&stack)?;
     let target = Target { place: behind.place, capacity };
@@ -257,7 +289,7 @@ impl Observer for Seen {
 
 #[cfg(test)]
 mod tests {
-    use traces::{Flags, Lba, Observed, Operation};
+    use traces::{Flags, Lba, Observed};
 
     use super::*;
 
@@ -266,12 +298,15 @@ mod tests {
         let turning = |depth| GuestQueue::of(depth, Transport::Virtio, true);
         assert_eq!(
             layers("none", turning(4), Link::default(), "fifo", 1),
-            "processes=none@depth=4,merge=off,flushes=always/drive=fifo@depth=1,merge=off"
+            "processes=none@depth=4,write_depth=2,merge=off,flushes=always/drive=fifo@depth=1,merge=off"
         );
         assert_eq!(
             layers("kyber", turning(200), Link { delay: Nanos::from_us(5), bandwidth: 125_000_000 }, "cats", 32),
-            "processes=none@depth=256,merge=off,flushes=always/guest=kyber@depth=200,look_ahead=on,delay_down=2500ns,delay_up=2500ns,bandwidth=125000000/drive=cats@depth=32,merge=off"
+            "processes=none@depth=256,write_depth=48,merge=off,flushes=always/guest=kyber@depth=200,look_ahead=on,delay_down=2500ns,delay_up=2500ns,bandwidth=125000000/drive=cats@depth=32,merge=off"
         );
+        let direct = GuestQueue { throttles_processes: false, ..turning(4) };
+        let passed = layers("mq-deadline", direct, Link::default(), "fifo", 1);
+        assert!(passed.starts_with("processes=none@depth=8,merge=off"), "{passed}");
         // 8 tags are four words of two, 64 four words of sixteen, 3 one word.
         let bfq = layers("bfq", turning(4), Link::default(), "fifo", 1);
         assert!(
@@ -303,6 +338,29 @@ mod tests {
         assert_eq!([of(1, Transport::Iscsi, "none"), of(2, Transport::Virtio, "kyber")], [2, 2]);
     }
 
+    #[test]
+    fn writes_pass_throttling_if_one_in_ten_is_issued_beside_more() {
+        // Pairs of writes of 10 ms each, and now and then four at once. Throttling lets two in flight.
+        let queue = GuestQueue::of(4, Transport::Virtio, true);
+        let write = |at_ms: u64, flags: Flags| {
+            let at = Timestamp::from_ns(at_ms * 1_000_000);
+            let mut request = Request::new(at, Operation::Write, Lba::new(at_ms * 100), Sectors::new(8));
+            request.flags = flags;
+            let completed = Some(at.saturating_add(Nanos::from_ms(10)));
+            Record { request, observed: Observed { inserted: None, issued: Some(at), completed, error: 0 } }
+        };
+        let with = |fours: u64, flags: Flags| -> Vec<Record> {
+            let pair = |n: u64| [write(n * 20, flags), write(n * 20 + 10, flags)];
+            let four = |n: u64| (0..4).map(move |k| write(10_000 + n * 20 + k, flags));
+            (0..50).flat_map(pair).chain((0..fours).flat_map(four)).collect()
+        };
+        let pass = |fours: u64, flags: Flags| pass_throttling(&with(fours, flags), queue);
+        // Two of four are beside more: 12 of 124, and 16 of 132.
+        assert!(!pass(6, Flags::SYNC) && pass(8, Flags::SYNC));
+        assert!(!pass(8, Flags::META), "nobody waits for these");
+        assert!(!pass_throttling(&[], queue));
+    }
+
     /// A process that reads one place after another, each `response_ms` long, without a pause.
     fn reads(stream: u32, count: u64, response_ms: u64) -> Vec<Record> {
         let read = |number: u64| {
@@ -329,7 +387,7 @@ mod tests {
             link: Link::default(),
         };
         let queue = GuestQueue::of(4, Transport::Virtio, true);
-        let (_, found) = simulate(&records, Path::new("x"), "none", queue, &behind).unwrap();
+        let (_, found) = simulate(&records, Path::new("x"), "none", [queue; 2], &behind).unwrap();
         assert_eq!(found.done.len(), 110);
         let last =
             found.done.iter().filter(|done| done.request.stream == StreamId(2)).map(|done| done.request.arrival).max();

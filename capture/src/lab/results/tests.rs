@@ -207,7 +207,10 @@ fn run_is_doubted_if_a_vm_waited_for_the_hosts_processors() {
     assert!(of(None).is_empty() && of(Some(0.1)).is_empty());
     let message = of(Some(0.24));
     assert_eq!(message.len(), 1);
-    assert!(message[0].starts_with("runs/x/1: web waited for a processor of the host in 24 % of the run"), "{message:?}");
+    assert!(
+        message[0].starts_with("runs/x/1: web waited for a processor of the host in 24 % of the run"),
+        "{message:?}"
+    );
 }
 
 /// Requests of a guest at these seconds of its clock, each at an address of its own.

@@ -165,7 +165,8 @@ impl Planned<'_> {
         let truth = Captured { records: &to.records(there, self.repetition)?, window: to.window() };
         let behind = to.behind(there);
         let path = from.capture(vm, self.repetition);
-        let (stack, replayed) = simulate(captured.records, &path, to.scheduler()?, to.queue(there), &behind)?;
+        let queues = [from.queue(vm), to.queue(there)];
+        let (stack, replayed) = simulate(captured.records, &path, to.scheduler()?, queues, &behind)?;
         let case = CrossCase {
             vm: from.lab.plan.vms[vm].name.clone(),
             workload: from.lab.workload(vm),

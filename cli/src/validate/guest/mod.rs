@@ -98,7 +98,7 @@ fn validated_vm(found: &GuestFolder, vm: usize) -> Result<GuestVm> {
     let mut simulations = Vec::new();
     let mut values: Vec<(Vec<Values>, Values)> = Vec::new();
     for scheduler in &found.schedulers {
-        let (stack, ours) = simulate(&records, &capture, scheduler, queue, &behind)?;
+        let (stack, ours) = simulate(&records, &capture, scheduler, [queue; 2], &behind)?;
         let until = ours.used_up.map_or(end, |used_up| used_up.min(end));
         let span = until.saturating_since(begin);
         if span < end.saturating_since(begin) {

@@ -24,8 +24,8 @@ use self::dependencies::{Dependency, Since, UNAWAITED, WAITED_FOR};
 use self::log_writes::KeptOut;
 pub use self::roles::StreamRoles;
 use self::roles::{Sent, is_durable};
+use self::seen::Seen;
 use self::stream::{CommitWait, Due, Stream, Waiting};
-use self::write_back::{Progress, WriteBack};
 use crate::source::{Next, ReplayError, Source};
 use crate::sources::MergedTraces;
 
@@ -35,6 +35,7 @@ mod log_writes;
 mod pace;
 mod read_ahead;
 mod roles;
+mod seen;
 mod stream;
 mod write_back;
 
@@ -62,47 +63,6 @@ struct JournalOf {
     scheduled: Option<(Timestamp, u64)>,
     /// Streams that it keeps out until its log is written, and when their requests were due.
     kept_out: Vec<(u32, Timestamp)>,
-}
-
-/// The counts of the records read of one VM.
-#[derive(Clone, Copy, Debug, Default)]
-struct Seen {
-    requests: u64,
-    completions: u64,
-    /// Whether its trace has shown a flag.
-    flags: bool,
-    /// How far the processes that write have come.
-    progress: Progress,
-    write_back: WriteBack,
-    /// The most requests of write-back that its kernel has outstanding, if that is known.
-    write_back_depth: Option<u32>,
-    /// The stream of all its write-back, if its threads take turns.
-    flusher: Option<u32>,
-    /// When all durable writes have completed.
-    durable_until: Timestamp,
-    /// Records that have not arrived yet.
-    buffered: u64,
-    /// Whether the waits of its flushes behind write-back are made outside, and not think time.
-    waits_outside: bool,
-    /// Whether its trace has no further records.
-    is_read: bool,
-    /// Whether its end was announced.
-    has_ended: bool,
-}
-
-impl Seen {
-    /// When a flush would have completed if the kernel had issued it as soon as the flush machine let it. The kernel
-    /// throttles flushes together with background writes (`block/blk-wbt.c`, Linux 6.1), which no replay on a drive
-    /// does. So this wait becomes think time. Without the time of issue it is not known.
-    fn flush_without_wait(&self, record: &Record) -> Option<Timestamp> {
-        let (completed, arrival) = (record.observed.completed?, record.request.arrival);
-        if self.waits_outside {
-            return Some(completed);
-        }
-        let Some(issued) = record.observed.issued.filter(|issued| *issued <= completed) else { return Some(completed) };
-        let could = self.durable_until.min(issued).max(arrival);
-        Some(could + completed.since(issued))
-    }
 }
 
 /// Traces replayed as a closed loop.
@@ -295,7 +255,10 @@ impl Closed {
             seen.write_back.add(request.arrival, completed);
         }
         match request.operation {
-            Operation::Flush => completed = seen.flush_without_wait(&record),
+            Operation::Flush => {
+                let has_nothing = self.roles.as_ref().is_some_and(|roles| roles.has_nothing_to_flush(request.vm));
+                completed = seen.flush_without_wait(&record, has_nothing);
+            }
             Operation::Write if is_durable(&request) => {
                 seen.durable_until = seen.durable_until.max(completed.unwrap_or_default());
             }

@@ -182,6 +182,26 @@ fn synchronous_writes_and_flushes_are_waited_for() {
 }
 
 #[test]
+fn time_of_a_flush_is_think_time_if_the_drive_has_nothing_to_flush() {
+    let issued = |mut record: Record, at: u64| {
+        record.observed.issued = Some(Timestamp::from_ns(at));
+        record
+    };
+    // The write takes 100. The flush waits from 200 until its issue, and is followed by a read at 350.
+    let after_flush_of = |issue: u64, completed: u64| {
+        let mut flush = issued(write(200, completed, Flags::empty()), issue);
+        flush.request.operation = Operation::Flush;
+        let records = vec![issued(write(0, 100, Flags::SYNC), 0), flush, read((350, Some(360), 1))];
+        let sent = arrivals(&mut closed_over(records), 1000);
+        sent[2].0 - sent[1].0 - 1000
+    };
+    // Half a write's time is the way; all of the 150 ns after the flush's arrival are think time.
+    assert_eq!(after_flush_of(210, 260), 150);
+    // More than that is the drive's; only the wait of 10 ns before the issue is think time, with the rest from 261 on.
+    assert_eq!(after_flush_of(210, 261), 99);
+}
+
+#[test]
 fn flusher_keeps_its_distances_and_its_depth() {
     let flags = [Flags::META, Flags::empty(), Flags::empty(), Flags::empty()];
     let records =
