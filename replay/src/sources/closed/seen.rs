@@ -8,7 +8,7 @@ use super::write_back::{Progress, WriteBack};
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Seen {
     pub(super) requests: u64,
-    completions: u64,
+    pub(super) completions: u64,
     /// Whether its trace has shown a flag.
     pub(super) flags: bool,
     /// How far the processes that write have come.
