@@ -115,7 +115,7 @@ fn sample_plan_is_placed_by_replay_and_keeps_its_limits() {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/examples/plan.toml");
     let (table, code) = printed(&path);
     assert_eq!(code, 0, "{table}");
-    let begins = "web, file and oltp go to gold; mail goes to silver.\n\nThe replay keeps all limits; read_p99 of mail is the \
+    let begins = "mail, web and file go to gold; oltp goes to silver.\n\nThe replay keeps all limits; read_p99 of mail is the \
                   tightest, with ";
     assert!(table.starts_with(begins), "{table}");
     // Nothing but the replay was forecast, so there is one figure together, and one margin.
