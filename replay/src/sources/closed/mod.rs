@@ -140,13 +140,13 @@ impl Closed {
         self
     }
 
-    /// The same replay, of `vms` whose kernels have at most `depth` requests of write-back outstanding, each.
+    /// The same replay, of `vms` whose kernels have at most `depth` requests of write-back outstanding, each; at least one.
     #[must_use]
     pub fn with_write_back_depth(mut self, vms: &[VmId], depth: u32) -> Closed {
         for vm in vms {
             let vm = usize::from(vm.0);
             self.seen.resize(self.seen.len().max(vm + 1), Seen::default());
-            self.seen[vm].write_back_depth = Some(depth);
+            self.seen[vm].write_back_depth = Some(depth.max(1));
         }
         self
     }
@@ -183,8 +183,8 @@ impl Closed {
         held_back.map(|(vm, _)| self.traces.path_of(VmId(vm as u16)).display().to_string()).collect()
     }
 
-    /// Learns from the first records which streams are journals and which have a pace, unless that is known, and reads them. No request has
-    /// arrived yet.
+    /// Learns from the first records which streams are journals and which have a pace, unless that is known, and reads
+    /// them. No request has arrived yet.
     fn begin(&mut self) -> Result<(), ReplayError> {
         self.has_begun = true;
         let mut first = Vec::new();

@@ -11,7 +11,7 @@ const HELD_BACK_WRITES_MIN: u64 = 100;
 const HELD_BACK_SHARE: f64 = 0.9;
 
 /// One thread writes back at a time if at most one in so many changes of the thread comes within a burst. Set by
-/// judgement: none in a thousand does in the captures of a lab.
+/// judgement: one in a hundred does in the captures of a lab, and none in most of them.
 const CHANGES_WITHIN_BURST: u64 = 20;
 
 /// Who writes back a VM's page cache. Linux has one work item for each disk, and any kernel thread takes it
