@@ -95,6 +95,24 @@ impl WriteBack {
 mod tests {
     use super::*;
 
+    /// Whether threads take turns that write at these times, in milliseconds.
+    fn take_turns(writes: &[(u32, u64)]) -> bool {
+        let mut flushers = Flushers::default();
+        writes.iter().for_each(|&(thread, ms)| flushers.add(StreamId(thread), Timestamp::from_ns(ms * 1_000_000)));
+        flushers.take_turns()
+    }
+
+    #[test]
+    fn threads_take_turns_if_hardly_one_follows_another_within_a_burst() {
+        assert!(take_turns(&[(1, 0), (1, 5), (2, 105), (2, 110), (1, 300)]));
+        assert!(!take_turns(&[(1, 0), (1, 5)]), "one thread");
+        assert!(!take_turns(&[(1, 0), (2, 99), (1, 300)]), "one of two changes");
+        let with = |turns: u64| -> Vec<(u32, u64)> {
+            [(1, 0)].into_iter().chain((0..turns).map(|n| (2 + n as u32 % 2, 50 + n * 200))).collect()
+        };
+        assert!(take_turns(&with(20)) && !take_turns(&with(19)));
+    }
+
     #[test]
     fn processes_may_be_late_by_any_time() {
         let (mut progress, late) = (Progress::default(), Timestamp::from_ns(1 << 62));
