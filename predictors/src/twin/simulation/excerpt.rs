@@ -40,6 +40,6 @@ pub(crate) fn closed(parts: &[&[TracedRequest]], workloads: &[Workload], start: 
     };
     let vms = parts.iter().zip(workloads).enumerate().map(trace).collect();
     let traces = MergedTraces::new(vms, TimeWindow::default(), Sectors::new(u64::MAX));
-    let closed = Closed::new(traces.on_clock_from(Timestamp::ZERO)).with_roles(roles);
+    let closed = Closed::new(traces.on_clock_from(Timestamp::ZERO)).with_roles(roles.with_timed_flushes());
     closed.with_throttled_flushes(&throttled).starting_at(start)
 }

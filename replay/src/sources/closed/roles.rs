@@ -165,6 +165,13 @@ impl StreamRoles {
         self.nothing_flushed.extend((!found.nothing_flushed.is_empty()).then_some(vm));
     }
 
+    /// The same, for a replay in which a flush takes the time that it took in the trace, whatever it flushed.
+    #[must_use]
+    pub fn with_timed_flushes(mut self) -> StreamRoles {
+        self.nothing_flushed.clear();
+        self
+    }
+
     /// Whether a stream is a journal. Its synchronous writes are commits; what it writes back is not.
     pub fn is_journal(&self, vm: VmId, stream: StreamId) -> bool {
         self.journals.contains(&(vm, stream))
