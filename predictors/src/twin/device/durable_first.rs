@@ -13,7 +13,7 @@ use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Flags, Nanos, Request, RequestId, Timestamp};
 
 use crate::isolated_trace::{IsolatedTrace, TracedRequest, each_issued};
-use crate::twin::device::policy::simultaneous;
+use crate::twin::device::policy::SIMULTANEOUS_MAX;
 
 /// Fewer durable writes that were issued while others waited decide nothing. Set by judgement; not varied.
 const DURABLE_WRITES_MIN: usize = 20;
@@ -23,13 +23,13 @@ const DURABLE_WRITES_MIN: usize = 20;
 pub(crate) fn is_durable_first(traces: &[IsolatedTrace], delay: Nanos) -> bool {
     let (mut observed, mut bypassed) = (0, 0);
     for trace in traces {
-        let simultaneous = simultaneous(trace, delay);
         each_issued(trace.moving(), |request, in_flight| {
             if !request.durable {
                 return;
             }
             // The request that completes first was in service; the others wait, in any order.
-            let clearly_before = |other: &&&TracedRequest| other.issued.saturating_add(simultaneous) < request.issued;
+            let clearly_before =
+                |other: &&&TracedRequest| other.issued.saturating_add(SIMULTANEOUS_MAX.max(delay)) < request.issued;
             let waiting = in_flight.values().skip(1).filter(|other| !other.durable).find(clearly_before);
             if let Some(first) = waiting {
                 observed += 1;

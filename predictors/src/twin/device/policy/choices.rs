@@ -52,9 +52,10 @@ pub(crate) struct Choices {
     pub(super) overtaken_reads: u64,
 }
 
-/// See [`simultaneous`]. Set by judgement; not varied.
-const SIMULTANEOUS_MAX: Nanos = Nanos::from_ms(1);
-/// See [`simultaneous`]. A half and a quarter give the same forecasts, without it an SSD passes for a disk.
+/// Requests whose times differ by at most this count as simultaneous, as they may have changed places on their way to
+/// the device. If the device's delay is longer, that bound holds. Set by judgement; not varied.
+pub(crate) const SIMULTANEOUS_MAX: Nanos = Nanos::from_ms(1);
+/// See [`overtaking_margin`]. A half and a quarter give the same forecasts, without it an SSD passes for a disk.
 const SIMULTANEOUS_SHARE_OF_MEDIAN: f64 = 0.5;
 /// If a larger share of the joined requests is overtaken, the device serves several requests at once. Set by judgement;
 /// not varied.
@@ -177,10 +178,10 @@ fn clearly_overtaken(overtaken: u64, joined: u64) -> bool {
     joined >= OBSERVATIONS_MIN as u64 && overtaken as f64 > OVERTAKEN_SHARE_MAX * joined as f64
 }
 
-/// The longest time between requests that count as simultaneous, as they may have changed places on their way to the
-/// device: 1 ms, or half of the median device time if that is shorter. A device whose requests take 0.3 ms shows by less
+/// A request overtakes another in service if it completes sooner by more than this: [`SIMULTANEOUS_MAX`], or half of the
+/// median device time if that is shorter. A device whose requests take 0.3 ms shows by less
 /// than 1 ms that it serves several at once. If the `delay` to the device is longer, it holds.
-pub(crate) fn simultaneous(trace: &IsolatedTrace, delay: Nanos) -> Nanos {
+fn overtaking_margin(trace: &IsolatedTrace, delay: Nanos) -> Nanos {
     let mut times: Vec<u64> =
         trace.moving().map(|request| request.completed.saturating_since(request.issued).as_ns()).collect();
     if times.is_empty() {
@@ -194,7 +195,7 @@ pub(crate) fn simultaneous(trace: &IsolatedTrace, delay: Nanos) -> Nanos {
 /// The choices of the device, as if it served one request after another. `delay` is the round trip between the tracing
 /// point and the device.
 pub(crate) fn at_device(trace: &IsolatedTrace, delay: Nanos) -> Choices {
-    let simultaneous = simultaneous(trace, delay);
+    let simultaneous = SIMULTANEOUS_MAX.max(delay);
     let mut end = Timestamp::ZERO;
     let mut seen = choices(
         trace,
@@ -208,7 +209,7 @@ pub(crate) fn at_device(trace: &IsolatedTrace, delay: Nanos) -> Choices {
         },
         simultaneous,
     );
-    seen.count_overtaken(trace, simultaneous);
+    seen.count_overtaken(trace, overtaking_margin(trace, delay));
     seen
 }
 
