@@ -13,10 +13,12 @@ use schedulers::{AccessCost, Capacity, Dispatch, Scheduler};
 use traces::{Flags, Nanos, Request, RequestId, Timestamp};
 
 use crate::isolated_trace::{IsolatedTrace, TracedRequest, each_issued};
-use crate::twin::device::policy::SIMULTANEOUS_MAX;
 
 /// Fewer durable writes that were issued while others waited decide nothing. Set by judgement; not varied.
 const DURABLE_WRITES_MIN: usize = 20;
+/// Requests issued within this time of one another may have changed places on their way to the device. If the device's
+/// delay is longer, that bound holds. Set by judgement; not varied.
+const SIMULTANEOUS_MAX: Nanos = Nanos::from_ms(1);
 
 /// Whether durable writes bypass the queue of the device of `traces`. `delay` is the round trip between the tracing
 /// point and the device.

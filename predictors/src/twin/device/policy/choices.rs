@@ -54,9 +54,7 @@ pub(crate) struct Choices {
 
 /// Requests whose times differ by at most this count as simultaneous, as they may have changed places on their way to
 /// the device. If the device's delay is longer, that bound holds. Set by judgement; not varied.
-pub(crate) const SIMULTANEOUS_MAX: Nanos = Nanos::from_ms(1);
-/// See [`overtaking_margin`]. A half and a quarter give the same forecasts, without it an SSD passes for a disk.
-const SIMULTANEOUS_SHARE_OF_MEDIAN: f64 = 0.5;
+const SIMULTANEOUS_MAX: Nanos = Nanos::from_ms(1);
 /// If a larger share of the joined requests is overtaken, the device serves several requests at once. Set by judgement;
 /// not varied.
 const OVERTAKEN_SHARE_MAX: f64 = 0.1;
@@ -178,20 +176,6 @@ fn clearly_overtaken(overtaken: u64, joined: u64) -> bool {
     joined >= OBSERVATIONS_MIN as u64 && overtaken as f64 > OVERTAKEN_SHARE_MAX * joined as f64
 }
 
-/// A request overtakes another in service if it completes sooner by more than this: [`SIMULTANEOUS_MAX`], or half of the
-/// median device time if that is shorter. A device whose requests take 0.3 ms shows by less
-/// than 1 ms that it serves several at once. If the `delay` to the device is longer, it holds.
-fn overtaking_margin(trace: &IsolatedTrace, delay: Nanos) -> Nanos {
-    let mut times: Vec<u64> =
-        trace.moving().map(|request| request.completed.saturating_since(request.issued).as_ns()).collect();
-    if times.is_empty() {
-        return SIMULTANEOUS_MAX.max(delay);
-    }
-    let middle = times.len() / 2;
-    let median = *times.select_nth_unstable(middle).1;
-    SIMULTANEOUS_MAX.min(Nanos::from_ns((median as f64 * SIMULTANEOUS_SHARE_OF_MEDIAN) as u64)).max(delay)
-}
-
 /// The choices of the device, as if it served one request after another. `delay` is the round trip between the tracing
 /// point and the device.
 pub(crate) fn at_device(trace: &IsolatedTrace, delay: Nanos) -> Choices {
@@ -209,7 +193,7 @@ pub(crate) fn at_device(trace: &IsolatedTrace, delay: Nanos) -> Choices {
         },
         simultaneous,
     );
-    seen.count_overtaken(trace, overtaking_margin(trace, delay));
+    seen.count_overtaken(trace, simultaneous);
     seen
 }
 

@@ -312,21 +312,6 @@ mod tests {
     }
 
     #[test]
-    fn fast_device_shows_within_a_millisecond_that_it_serves_several_requests_at_once() {
-        // A read of 400 us, and another that comes later and completes `earlier` than it, in microseconds.
-        let of = |earlier: u64| {
-            let pair = |at: u64| {
-                [request(at, Operation::Read, at + 400), request(at + 50, Operation::Read, at + 400 - earlier)]
-            };
-            IsolatedTrace { requests: (0..100).flat_map(|n| pair(n * 10_000)).collect(), ..IsolatedTrace::default() }
-        };
-        let at_once = |earlier: u64, delay: Nanos| at_device(&of(earlier), delay).serves_reads_at_once();
-        // Half of the median, 200 us, is simultaneous, and so is what a longer delay hides.
-        assert!(at_once(201, Nanos::ZERO) && !at_once(200, Nanos::ZERO));
-        assert!(!at_once(201, Nanos::from_us(300)));
-    }
-
-    #[test]
     fn writes_that_never_complete_show_reads_first_at_the_device_but_not_in_the_vm() {
         let mut trace = IsolatedTrace::default();
         for n in 0..100 {

@@ -21,7 +21,7 @@ use std::fmt;
 use schedulers::Scheduler;
 use traces::spec::Spec;
 
-pub(crate) use self::choices::{Choices, SIMULTANEOUS_MAX, at_device, in_vm};
+pub(crate) use self::choices::{Choices, at_device, in_vm};
 use crate::predictor::PredictError;
 
 /// A dispatch order between reads and writes; requests of one kind go in order of arrival.
