@@ -3,7 +3,7 @@
 # second serial line, one text line at a time. /job/settings holds the settings; results are left in /results.
 . /job/settings
 mkdir -p /results
-# Beside the programs, which fill half of a small VM's memory: no more than that goes into the root file system.
+# A file system of its own: that of the root may take half of the memory, which the programs fill in a small VM.
 mount -t tmpfs results /results
 cd /results || exit 1
 stty -F /dev/ttyS1 raw -echo 2>/dev/null
@@ -148,7 +148,8 @@ run() {
   [ -z "$TRACEFS" ] || { sync; sleep 1; costs > costs.txt; kill -INT $second; wait $second; }
   kill -INT $tracer
   wait $tracer
-  ! grep -q dropped blktrace.txt || [ "$(df -k /results | tail -n 1 | awk '{print $4}')" -gt 1024 ] \
+  # blktrace says so if it lost events, of which one reason is a full file system.
+  ! grep -q 'dropped events' blktrace.txt || [ "$(df -k /results | tail -n 1 | awk '{print $4}')" -gt 1024 ] \
     || fail "the trace does not fit into half of the VM's memory; give it more (guest.memory) or record for a shorter time"
   cat /proc/meminfo > meminfo.txt
   umount /mnt

@@ -32,7 +32,7 @@ fn on_the_recorded_device_a_replay_does_what_was_captured() {
     // The errors reached today are 0.2 and 1.0 %, 0.6 and 3.6 %.
     assert!(rate[0] < 0.01 && rate[1] < 0.03, "{rate:?}");
     assert!(response[0] < 0.02 && response[1] < 0.04, "{response:?}");
-    // Four VMs of the older lab, three repetitions, there and back: 0.6 and 1.3 %, 0.5 and 2.8 %.
+    // Four VMs of the older lab, three repetitions, there and back: 0.3 and 0.9 %, 0.7 and 2.7 %.
     let folder = tempfile::tempdir().unwrap();
     let result = json(&["validate", "cross", &sample("lab-virtio"), &same_lab(folder.path(), "lab-virtio")]);
     assert_eq!(count(&result), [24, 0]);

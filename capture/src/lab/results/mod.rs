@@ -108,7 +108,7 @@ const DOUBT_BYTES_MIN: u64 = 1 << 20;
 const DOUBT_SHARE_MIN: f64 = 0.05;
 
 /// A VM that waits for a processor of the host for a larger share of a run takes longer than its drive makes it. Set by
-/// judgement: VMs alone wait for 2 to 6 % of it, three beside a fast drive on two processors for 30 %.
+/// judgement: VMs alone wait for 3 to 5 % of it, two busy ones beside a fast drive on two processors for 20 to 35 %.
 const HOST_WAIT_SHARE_MAX: f64 = 0.1;
 
 /// Reasons to doubt a run: VMs whose guest counted other amounts of data than the drive, which stood still or lost
@@ -118,8 +118,8 @@ pub fn doubts(run: &LabRun) -> Vec<String> {
     for vm in &run.vms {
         if let Some(share) = vm.host_wait_share.filter(|share| *share > HOST_WAIT_SHARE_MAX) {
             doubts.push(format!(
-                "{}: {} waited for a processor of the host in {:.0} % of the run, so that it was slower than its drive \
-                 made it; a host with more processors, or fewer VMs at once, does not slow it",
+                "{}: {}'s threads waited for processors of the host for {:.0} % of the run, so that it was slower than \
+                 its drive made it; use a host with more processors, or fewer VMs at once",
                 run.folder,
                 vm.vm,
                 100.0 * share

@@ -208,7 +208,7 @@ fn run_is_doubted_if_a_vm_waited_for_the_hosts_processors() {
     let message = of(Some(0.24));
     assert_eq!(message.len(), 1);
     assert!(
-        message[0].starts_with("runs/x/1: web waited for a processor of the host in 24 % of the run"),
+        message[0].starts_with("runs/x/1: web's threads waited for processors of the host for 24 % of the run"),
         "{message:?}"
     );
 }

@@ -50,8 +50,9 @@ pub fn document(result: &CrossValidation) -> Document {
     ));
     blocks.push(Block::Sentence(
         "Replay and truth are measured for the same time, from the end of the warm-up until the replay has used up its \
-         requests; the captured figures are of all of the capture. This, and how the link of a lab to its drive is \
-         estimated, was chosen when errors of the shipped labs and of the suite's part train had been seen."
+         requests; the captured figures are of all of the capture. Three choices were made when errors of the shipped labs \
+         and of the suite's part train had been seen: this one, how the link of a lab to its drive is estimated, and how \
+         its guests write back."
             .to_owned(),
     ));
     blocks.extend(cases(result).into_iter().map(Block::Table));

@@ -29,6 +29,7 @@
 //! 7. A stream never has more requests outstanding (waited for, or not) than its respective maximum in the trace so
 //!    far: what it would do beyond that is unknown. So a congested drive slows down write-back, too.
 //!    Writes that were merged count as one: a kernel thread waits for a free tag of its disk, and one tag carries them.
+//!    Where the kernel lets write-back have another depth ([`super::Closed::with_write_back_depth`]), that one holds.
 //! 8. Write-back at this maximum comes when a completion makes room for it, if it did so in the trace: this time and,
 //!    in the mean, the times before, by the measure of rule 3. So a backlog drains as fast as the drive lets it.
 
@@ -157,8 +158,8 @@ pub(super) struct Recorded {
     arrival: Option<Timestamp>,
     /// The end of the latest write that nobody waits for, and when it completed.
     write_back: Option<(Lba, Timestamp)>,
-    /// The most requests outstanding that nobody waits for, if it is known.
-    pub(super) write_back_depth: Option<u64>,
+    /// The most requests outstanding that nobody waits for, if it is known; otherwise it is that of the trace.
+    write_back_depth: Option<u64>,
     kinds: [Kind; 2],
     /// The number of completions, of each kind, that arrivals have depended on until now; later arrivals depend on no
     /// fewer.
@@ -186,6 +187,11 @@ impl Default for Recorded {
 }
 
 impl Recorded {
+    /// A stream of which nothing has been read, with the most requests of write-back outstanding if that is known.
+    pub(super) fn of(write_back_depth: Option<u64>) -> Recorded {
+        Recorded { write_back_depth, ..Recorded::default() }
+    }
+
     /// Whether a write that nobody waits for was merged into the request of the write before: it is the next on the
     /// disk, and both completed at once.
     pub(super) fn joins(&mut self, write: &Request, completed: Option<Timestamp>) -> bool {

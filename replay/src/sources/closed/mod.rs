@@ -20,7 +20,7 @@ use traces::results::JournalCommits;
 use traces::{Flags, Nanos, Operation, Record, Request, RequestId, StreamId, Timestamp, VmId};
 
 use self::commits::Journal;
-use self::dependencies::{Dependency, Since, UNAWAITED, WAITED_FOR};
+use self::dependencies::{Dependency, Recorded, Since, UNAWAITED, WAITED_FOR};
 use self::log_writes::KeptOut;
 pub use self::roles::StreamRoles;
 use self::roles::{Sent, is_durable};
@@ -146,7 +146,7 @@ impl Closed {
         for vm in vms {
             let vm = usize::from(vm.0);
             self.seen.resize(self.seen.len().max(vm + 1), Seen::default());
-            self.seen[vm].write_back_depth = Some(depth.max(1));
+            self.seen[vm].write_back_depth = Some(u64::from(depth.max(1)));
         }
         self
     }
@@ -282,9 +282,6 @@ impl Closed {
         });
         let paced = stream.paced.filter(|_| request.is_sync());
         let begins = paced.and_then(|paced| stream.batches.begins(paced, &Sent::of(&request, completed)));
-        if !is_waited_for {
-            stream.recorded.write_back_depth = self.seen[vm].write_back_depth.map(u64::from);
-        }
         // Its request counts once among those outstanding.
         let counted = completed.filter(|_| is_waited_for || !stream.recorded.joins(&request, completed));
         let mut dependency =
@@ -332,7 +329,8 @@ impl Closed {
             (journal, self.journals[journal as usize].commits.add_waiter())
         });
         let kept_out = kept_out.map(|(by, when)| (self.journal(vm, by), when));
-        self.streams.push(Stream { vm, commits, awaits, kept_out, paced, ..Stream::default() });
+        let recorded = Recorded::of(self.seen[usize::from(vm.0)].write_back_depth);
+        self.streams.push(Stream { vm, commits, awaits, kept_out, paced, recorded, ..Stream::default() });
         number
     }
 
@@ -342,7 +340,8 @@ impl Closed {
         let seen = &mut self.seen[usize::from(vm.0)];
         if seen.flusher.is_none() && self.roles.as_ref().is_some_and(|roles| roles.has_one_flusher(vm)) {
             seen.flusher = Some(self.streams.len() as u32);
-            self.streams.push(Stream { vm, writes_back: true, ..Stream::default() });
+            let recorded = Recorded::of(seen.write_back_depth);
+            self.streams.push(Stream { vm, writes_back: true, recorded, ..Stream::default() });
         }
         seen.flusher.unwrap_or(number)
     }

@@ -33,7 +33,7 @@ use traces::{Flags, Lba, Nanos, Operation, Record, Request, Sectors, StreamId, T
 
 use super::log_writes::KeptOut;
 use super::pace::Paced;
-use super::write_back::Flushers;
+use super::write_back;
 
 /// Fewest commits of a journal, and fewest waits of a stream, that show it. Set by judgement; not varied.
 const SEEN_MIN: u64 = 16;
@@ -77,35 +77,19 @@ impl StreamRoles {
     pub fn of(records: &[Record]) -> StreamRoles {
         let mut streams: BTreeMap<(VmId, StreamId), Vec<Sent>> = BTreeMap::new();
         let mut spans: BTreeMap<VmId, (Timestamp, Timestamp)> = BTreeMap::new();
-        let mut flushers: BTreeMap<VmId, Flushers> = BTreeMap::new();
-        let mut device_times: BTreeMap<VmId, [Vec<Nanos>; 2]> = BTreeMap::new();
         for Record { request, observed } in records {
             let (_, last) = spans.entry(request.vm).or_insert((request.arrival, request.arrival));
             *last = request.arrival;
-            if let (Some(issued), Some(completed)) = (observed.issued, observed.completed)
-                && matches!(request.operation, Operation::Write | Operation::Flush)
-            {
-                let is_flush = usize::from(request.operation == Operation::Flush);
-                device_times.entry(request.vm).or_default()[is_flush].push(completed.saturating_since(issued));
-            }
             if request.is_sync() {
                 let sent = Sent::of(request, observed.completed);
                 streams.entry((request.vm, request.stream)).or_default().push(sent);
-            } else if request.operation == Operation::Write {
-                flushers.entry(request.vm).or_default().add(request.stream, request.arrival);
             }
         }
-        let one_flusher =
-            flushers.into_iter().filter(|(_, flushers)| flushers.take_turns()).map(|(vm, _)| vm).collect();
-        let has_nothing = |[writes, flushes]: &mut [Vec<Nanos>; 2]| {
-            let [write, flush] = [median(writes), median(flushes)];
-            write
-                .zip(flush)
-                .is_some_and(|(write, flush)| flush.as_ns() as f64 <= NOTHING_FLUSHED_SHARE * write.as_ns() as f64)
+        let mut roles = StreamRoles {
+            one_flusher: write_back::vms_with_one_flusher(records),
+            nothing_flushed: vms_with_nothing_to_flush(records),
+            ..StreamRoles::default()
         };
-        let nothing_flushed =
-            device_times.into_iter().filter_map(|(vm, mut times)| has_nothing(&mut times).then_some(vm)).collect();
-        let mut roles = StreamRoles { one_flusher, nothing_flushed, ..StreamRoles::default() };
         let mut commits_of = BTreeMap::new();
         for (&vm, (first, last)) in &spans {
             let of_vm = || streams.range((vm, StreamId(0))..=(vm, StreamId(u32::MAX)));
@@ -201,6 +185,24 @@ impl StreamRoles {
     pub(super) fn paced(&self, vm: VmId, stream: StreamId) -> Option<Paced> {
         self.paced.get(&(vm, stream)).copied()
     }
+}
+
+/// The VMs whose drive has nothing to flush, by the device times in `records`.
+fn vms_with_nothing_to_flush(records: &[Record]) -> BTreeSet<VmId> {
+    let mut times: BTreeMap<VmId, [Vec<Nanos>; 2]> = BTreeMap::new();
+    for Record { request, observed } in records {
+        let Some(time) = observed.device_time() else { continue };
+        match request.operation {
+            Operation::Write => times.entry(request.vm).or_default()[0].push(time),
+            Operation::Flush => times.entry(request.vm).or_default()[1].push(time),
+            _ => {}
+        }
+    }
+    let has_nothing = |[writes, flushes]: &mut [Vec<Nanos>; 2]| {
+        let [write, flush] = [median(writes), median(flushes)].map(|time| time.map(|time| time.as_ns() as f64));
+        write.zip(flush).is_some_and(|(write, flush)| flush <= NOTHING_FLUSHED_SHARE * write)
+    };
+    times.into_iter().filter_map(|(vm, mut times)| has_nothing(&mut times).then_some(vm)).collect()
 }
 
 /// The middle of the times, the later of two.

@@ -15,7 +15,7 @@ pub(super) struct Seen {
     pub(super) progress: Progress,
     pub(super) write_back: WriteBack,
     /// The most requests of write-back that its kernel has outstanding, if that is known.
-    pub(super) write_back_depth: Option<u32>,
+    pub(super) write_back_depth: Option<u64>,
     /// The stream of all its write-back, if its threads take turns.
     pub(super) flusher: Option<u32>,
     /// When all durable writes have completed.

@@ -1,6 +1,8 @@
 //! The page cache's writes, which nobody waits for: when they come, and whether the drive held back their programs.
 
-use traces::{Nanos, StreamId, Timestamp};
+use std::collections::{BTreeMap, BTreeSet};
+
+use traces::{Nanos, Operation, Record, StreamId, Timestamp, VmId};
 
 /// Shorter gaps lie within a burst of writes, whose times the kernel and the device make. Chosen from 1 and 100 ms on the
 /// shipped mail server, and on the suite's training and validation parts.
@@ -14,10 +16,21 @@ const HELD_BACK_SHARE: f64 = 0.9;
 /// judgement: one in a hundred does in the captures of a lab, and none in most of them.
 const CHANGES_WITHIN_BURST: u64 = 20;
 
-/// Who writes back a VM's page cache. Linux has one work item for each disk, and any kernel thread takes it
-/// (`wb_workfn`, `fs/fs-writeback.c`): the writes of several threads are one sequence. With cgroups there are several.
+/// The VMs of which all write-back is one sequence, though several threads sent it. Linux has one work item for each disk,
+/// and any kernel thread takes it (`wb_workfn`, `fs/fs-writeback.c`, Linux 6.1). With cgroups there are several.
+pub(super) fn vms_with_one_flusher(records: &[Record]) -> BTreeSet<VmId> {
+    let mut flushers: BTreeMap<VmId, Flushers> = BTreeMap::new();
+    for Record { request, .. } in records {
+        if request.operation == Operation::Write && !request.is_sync() {
+            flushers.entry(request.vm).or_default().add(request.stream, request.arrival);
+        }
+    }
+    flushers.into_iter().filter(|(_, flushers)| flushers.take_turns()).map(|(vm, _)| vm).collect()
+}
+
+/// The threads that write back a VM's page cache.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Flushers {
+struct Flushers {
     latest: Option<(StreamId, Timestamp)>,
     changes: u64,
     within_burst: u64,
@@ -25,7 +38,7 @@ pub(super) struct Flushers {
 
 impl Flushers {
     /// Adds the next write that nobody waits for.
-    pub(super) fn add(&mut self, stream: StreamId, arrival: Timestamp) {
+    fn add(&mut self, stream: StreamId, arrival: Timestamp) {
         if let Some((_, before)) = self.latest.replace((stream, arrival)).filter(|(latest, _)| *latest != stream) {
             self.changes += 1;
             self.within_burst += u64::from(arrival.since(before) < BURST_GAP_MIN);
@@ -33,7 +46,7 @@ impl Flushers {
     }
 
     /// Whether several threads have written, one at a time.
-    pub(super) fn take_turns(self) -> bool {
+    fn take_turns(self) -> bool {
         self.changes > 0 && CHANGES_WITHIN_BURST * self.within_burst <= self.changes
     }
 }
