@@ -29,7 +29,7 @@ pub struct GuestQueue {
     pub depth: u32,
     /// Whether the kernel takes the disk for one that turns (`queue/rotational`).
     pub is_rotational: bool,
-    /// The depth that the kernel's throttling of write-back takes the disk to have.
+    /// The depth that write-back throttling takes the disk to have.
     pub throttled_depth: u32,
     /// Whether that holds back the processes' writes, too. Direct writes pass it.
     pub throttles_processes: bool,
