@@ -72,6 +72,17 @@ pub enum DriveError {
         /// Why the part cannot be built.
         error: Box<DriveError>,
     },
+    /// A drive would take too much memory.
+    #[error(
+        "{drive}: takes about {megabytes} MB of memory, and a drive may take 268; fewer members, smaller caches, or less \
+         that is simulated take less"
+    )]
+    Memory {
+        /// The drive.
+        drive: String,
+        /// What it would take.
+        megabytes: u64,
+    },
     /// A drive is a part of itself, directly or through other drives.
     #[error("a drive cannot be a part of itself: {0}")]
     Recursion(String),

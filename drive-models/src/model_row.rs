@@ -28,6 +28,9 @@ pub struct ModelRow {
     pub is_rotational: bool,
     /// Finds the first setting that contradicts another; [`never_contradict`] if none can.
     pub check: fn(&Settings) -> Result<(), Contradiction>,
+    /// About how many bytes a drive takes before its first request. The second argument is what its parts take, one of
+    /// each. [`memory_without_tables`] for drives whose settings ask for no large tables.
+    pub memory: fn(&Settings, u64) -> u64,
     /// The sections that its profiles have beside `[settings]`.
     pub sections: &'static [Section],
     /// Makes the description of a drive from the sections of its profile. Without a profile, makes the description of a
@@ -41,6 +44,14 @@ pub struct ModelRow {
 /// None.
 pub fn never_contradict(_: &Settings) -> Result<(), Contradiction> {
     Ok(())
+}
+
+/// Bytes of a drive and its queue without large tables; measured as 10 to 60 KB.
+const DRIVE_BYTES: u64 = 40_960;
+
+/// The `memory` of a model whose drives have no tables that grow with their settings.
+pub fn memory_without_tables(_: &Settings, parts: u64) -> u64 {
+    parts.saturating_add(DRIVE_BYTES)
 }
 
 /// The `queue_depth` of a model whose drives serve one request at a time: that of the tagged queue, or 1 without one.

@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
 use iocast_drives::{BuiltDrive, build};
+use traces::Sectors;
 
 const DS8700: &str = include_str!("../profiles/ds8700-raid5-7.toml");
 
@@ -84,6 +85,26 @@ fn impossible_settings_are_refused_with_the_reason() {
         ("raid:member=raid,member.members=1", "raid: its member: raid:members=`1` is not from 2 to 1024"),
     ] {
         assert_eq!(refused(spec), message, "{spec}");
+    }
+}
+
+#[test]
+fn drives_that_would_fill_the_memory_are_refused_before_they_are_built() {
+    let too_large = [
+        "raid:members=1000,member=nvme-ssd",
+        "raid:members=1000,member=ds8700-raid5-7",
+        "raid:members=1000,member=raid,member.members=1000,member.member=fixed",
+        "throttle:virtual=raid,virtual.members=1000,virtual.member=nvme-ssd",
+        "flash:buffer=16g,mapping_unit=512,page=512",
+    ];
+    for spec in too_large {
+        let message = refused(spec);
+        assert!(message.contains(" MB of memory, and a drive may take 268; fewer members"), "{spec}: {message}");
+    }
+    for spec in
+        ["raid:members=24,member=nvme-ssd", "raid:members=1000", "raid:members=3,read_cache=256g,write_cache=64g"]
+    {
+        assert!(built(spec).drive.capacity() > Sectors::ZERO, "{spec}");
     }
 }
 

@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)] // A panic is how a test fails.
 
-use iocast_drives::model_row::{never_contradict, queue_of_one_at_a_time};
+use iocast_drives::model_row::{memory_without_tables, never_contradict, queue_of_one_at_a_time};
 use iocast_drives::single_server::{Service, ServiceModel};
 use iocast_drives::{
     BuildError, DriveDescription, DriveError, DriveModel, ModelRow, PartBuilder, ProfileError, Registry, Section,
@@ -23,6 +23,7 @@ const DRUM: ModelRow = ModelRow {
     queue_depth: queue_of_one_at_a_time,
     is_rotational: true,
     check: never_contradict,
+    memory: memory_without_tables,
     sections: &[Section::of::<DrumText>("drum")],
     describe,
 };

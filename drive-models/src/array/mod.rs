@@ -57,6 +57,7 @@ pub const MODEL: ModelRow = ModelRow {
     queue_depth: |_| LUN_QUEUE_DEPTH,
     is_rotational: true,
     check: |settings| ArraySettings::new(settings).map(|_| ()),
+    memory: settings::memory,
     sections: description::SECTIONS,
     describe: description::describe,
 };

@@ -8,6 +8,7 @@ use super::geometry::{Geometry, Level};
 use super::tracks::Tracks;
 use super::write_cache::{PAGE_SECTORS, WriteLimits};
 use crate::description::Contradiction;
+use crate::model_row::memory_without_tables;
 
 const PAGE_BYTES: u64 = PAGE_SECTORS * SECTOR_BYTES;
 /// Most tracks of the read cache, which bounds the memory for its directory (a quarter of a GB).
@@ -96,6 +97,16 @@ impl ArraySettings {
             write_cache: (pages > 0).then_some(limits),
         })
     }
+}
+
+/// About how many bytes an array with `settings` takes, of members of `parts` bytes each: these, and the directories of
+/// empty caches. Those grow up to 20 times while they fill.
+pub(super) fn memory(settings: &Settings, parts: u64) -> u64 {
+    let caches =
+        [settings.bytes("read_cache") / settings.bytes("track").max(1), settings.bytes("write_cache") / PAGE_BYTES];
+    let directories = caches.map(Tracks::<()>::empty_bytes);
+    let members = settings.count("members").saturating_mul(memory_without_tables(settings, parts));
+    directories.into_iter().fold(members, u64::saturating_add)
 }
 
 fn refuse(tunable: &'static str, expected: String) -> Result<(), Contradiction> {

@@ -30,7 +30,7 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::drive::{Completion, DriveModel, WriteCache};
-use crate::model_row::{ModelRow, never_contradict};
+use crate::model_row::{ModelRow, memory_without_tables, never_contradict};
 
 pub use cells::{EmpiricalCell, EmpiricalCells};
 pub use classes::{Condition, DISTANCES, QUEUES, SIZES};
@@ -52,6 +52,7 @@ pub const MODEL: ModelRow = ModelRow {
     queue_depth: |settings| settings.count("depth") as u32,
     is_rotational: false,
     check: never_contradict,
+    memory: memory_without_tables,
     sections: cells::SECTIONS,
     describe: cells::describe,
 };

@@ -20,7 +20,7 @@
 //! many pages as a real block has.
 //!
 //! Memory is about nine bytes for each mapping unit: 10 MB for 4 GiB. The tables that preconditioning filled last are kept
-//! once more, for the next drive with the same. More than 32 million units are refused.
+//! once more, for the next drive with the same. More than 16 million units are refused.
 //!
 //! # Left out
 //! Mapping-table misses, pseudo-SLC caching, wear levelling, read retries and error correction, parity over dies,
@@ -120,6 +120,7 @@ pub const MODEL: ModelRow = ModelRow {
     queue_depth: |settings| settings.count("depth") as u32,
     is_rotational: false,
     check: |settings| FlashGeometry::new(settings).map(|_| ()),
+    memory: |settings, _| FlashGeometry::new(settings).map_or(0, |geometry| geometry.memory()),
     sections: &[],
     describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(Flash::new(settings))))),
 };

@@ -14,7 +14,7 @@ use traces::spec::{Settings, Tunable, Unit};
 use traces::{Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::description::SettingsAlone;
-use crate::model_row::{ModelRow, never_contradict, queue_of_one_at_a_time};
+use crate::model_row::{ModelRow, memory_without_tables, never_contradict, queue_of_one_at_a_time};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// The registry's row. The defaults are the paper's drive.
@@ -45,6 +45,7 @@ pub const MODEL: ModelRow = ModelRow {
     queue_depth: queue_of_one_at_a_time,
     is_rotational: true,
     check: never_contradict,
+    memory: memory_without_tables,
     sections: &[],
     describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(SingleServer::new(Linear::new(settings)))))),
 };

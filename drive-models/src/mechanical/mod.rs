@@ -28,7 +28,7 @@ use traces::spec::Settings;
 use traces::{Flags, Lba, Nanos, Operation, Request, Sectors, Timestamp};
 
 use crate::drive::WriteCache;
-use crate::model_row::{ModelRow, never_contradict, queue_of_one_at_a_time};
+use crate::model_row::{ModelRow, memory_without_tables, never_contradict, queue_of_one_at_a_time};
 use crate::single_server::{Service, ServiceModel};
 use arm::{Arm, ArmAccess, ArmState};
 use placed::{PlacedRequests, Transfer};
@@ -50,6 +50,7 @@ pub const MODEL: ModelRow = ModelRow {
     queue_depth: queue_of_one_at_a_time,
     is_rotational: true,
     check: never_contradict,
+    memory: memory_without_tables,
     sections: description::SECTIONS,
     describe: description::describe,
 };

@@ -17,6 +17,9 @@ use crate::profile::Profile;
 use crate::queued::Queued;
 use crate::section::DRIVE_PROFILE;
 
+/// The most bytes that a drive takes before its first request.
+const MEMORY_MAX: u64 = 268_000_000;
+
 /// A drive that a spec names, with settings that do not contradict one another.
 pub(crate) struct Resolved {
     name: String,
@@ -76,7 +79,17 @@ impl Resolved {
         let name = spec.name.clone();
         let mut resolved = Resolved { name, model, settings, description, drives: Vec::new(), lines };
         resolved.drives = resolved.resolve_parts(registry, within)?;
+        let bytes = resolved.memory();
+        if bytes > MEMORY_MAX {
+            return Err(DriveError::Memory { drive: resolved.name, megabytes: bytes / 1_000_000 });
+        }
         Ok(resolved)
+    }
+
+    /// About how many bytes it takes once it is built.
+    fn memory(&self) -> u64 {
+        let parts = self.drives.iter().fold(0, |sum: u64, (_, drive)| sum.saturating_add(drive.memory()));
+        (self.model.memory)(&self.settings, parts)
     }
 
     /// Resolves the drives among the parts. Builds each scheduler once, so that a wrong one is refused now.

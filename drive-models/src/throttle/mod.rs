@@ -47,7 +47,7 @@ use traces::{Lba, Nanos, Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::drive::{Completion, DriveModel, WriteCache};
 use crate::linear::Linear;
-use crate::model_row::ModelRow;
+use crate::model_row::{ModelRow, memory_without_tables};
 use crate::single_server::ServiceModel;
 use control::{Control, Stamp};
 
@@ -69,6 +69,7 @@ pub const MODEL: ModelRow = ModelRow {
     queue_depth: |_| 1,
     is_rotational: true,
     check: |settings| ThrottleSettings::new(settings).map(|_| ()),
+    memory: memory_without_tables,
     sections: description::SECTIONS,
     describe: description::describe,
 };

@@ -22,7 +22,7 @@ use traces::{Lba, Nanos, Operation, Request, SECTOR_BYTES, Sectors, Timestamp};
 use super::scale::ratio;
 use crate::array::tracks::Tracks;
 use crate::description::{Contradiction, SettingsAlone};
-use crate::model_row::ModelRow;
+use crate::model_row::{ModelRow, memory_without_tables};
 use crate::single_server::{Service, ServiceModel, SingleServer};
 
 /// Largest time that a tunable takes: 1,000 s.
@@ -56,6 +56,7 @@ pub const MODEL: ModelRow = ModelRow {
     queue_depth: |_| 1,
     is_rotational: false,
     check,
+    memory: memory_without_tables,
     sections: &[],
     describe: |_| Ok(Box::new(SettingsAlone(|settings| Box::new(SingleServer::new(VirtualDisk::new(settings)))))),
 };

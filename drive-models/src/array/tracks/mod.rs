@@ -49,8 +49,17 @@ impl<T: Copy + Default> Tracks<T> {
 
     /// An empty directory for about `expected` tracks.
     pub fn new(expected: usize) -> Tracks<T> {
-        let buckets = vec![NONE; (2 * expected).next_power_of_two().max(2 * GROUP as usize)];
+        let buckets = vec![NONE; Self::buckets(expected as u64) as usize];
         Tracks { entries: Vec::new(), buckets, free: NONE, len: 0, newest: NONE, oldest: NONE }
+    }
+
+    fn buckets(expected: u64) -> u64 {
+        (2 * expected).next_power_of_two().max(2 * GROUP)
+    }
+
+    /// Bytes of an empty directory for about `expected` tracks.
+    pub fn empty_bytes(expected: u64) -> u64 {
+        Self::buckets(expected) * size_of::<u32>() as u64
     }
 
     /// How many tracks it holds.

@@ -45,6 +45,11 @@ impl WriteBuffer {
         WriteBuffer { slots, free: 0, first: NONE, last: NONE, waiting: 0, epochs: VecDeque::from([0]), oldest: 0 }
     }
 
+    /// Bytes of a buffer for `units`.
+    pub fn bytes(units: u32) -> u64 {
+        u64::from(units) * size_of::<BufferSlot>() as u64
+    }
+
     /// Units that wait to be put into a row.
     pub fn waiting(&self) -> u32 {
         self.waiting

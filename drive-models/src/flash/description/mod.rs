@@ -5,14 +5,18 @@ use traces::spec::Settings;
 use traces::{Nanos, SECTOR_BYTES, Sectors};
 
 use crate::description::Contradiction;
+use crate::flash::buffer::WriteBuffer;
 
 /// Erase blocks striped over all dies that a simulated drive has at least, so that which of them is the emptiest says
 /// something.
 const BLOCKS_MIN: u64 = 128;
 /// Rows that such a block has at least: what is collected in one go is a row, and must be small beside it.
 const ROWS_MIN: u64 = 4;
-/// Physical units of the simulated part, each of which takes about nine bytes: 300 MB at most.
-const PLACES_MAX: u64 = 1 << 25;
+/// Physical units of the simulated part: 300 MB at most, for each takes nine bytes in the drive and in the tables that are
+/// kept for the next.
+const PLACES_MAX: u64 = 1 << 24;
+/// Bytes of the drive's tables for each unit.
+const PLACE_BYTES: u64 = 9;
 
 /// The numbers and sizes of all components. A *unit* is what the mapping table maps; a *row* is what one program
 /// operation writes: a page in each plane of a die. A *block* is one erase block of every plane of every die, all of
@@ -98,6 +102,12 @@ impl FlashGeometry {
             data_blocks: data_blocks as u32,
             buffer_units: (settings.bytes("buffer") / unit) as u32,
         })
+    }
+
+    /// About how many bytes a drive takes.
+    pub fn memory(&self) -> u64 {
+        let places = (u64::from(self.data_blocks) + 3) * u64::from(self.block_units());
+        places * PLACE_BYTES + WriteBuffer::bytes(self.buffer_units)
     }
 
     /// Units of a block.

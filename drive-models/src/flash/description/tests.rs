@@ -40,9 +40,9 @@ fn contradictory_setting_of_a_profile_is_refused_with_its_line() {
 fn contradictory_setting_on_the_command_line_is_refused() {
     let error = build(&"nvme-ssd:interface=sata".parse().unwrap()).err().unwrap().to_string();
     assert!(error.starts_with("nvme-ssd:depth=`1023` is not at most 32"), "{error}");
-    for spec in ["flash:simulated=128g", "flash:simulated=1t,mapping_unit=512"] {
+    for spec in ["flash:simulated=64g", "flash:simulated=1t,mapping_unit=512"] {
         let error = build(&spec.parse().unwrap()).err().unwrap().to_string();
-        assert!(error.contains("` is not less than 33554432 units"), "{error}");
+        assert!(error.contains("` is not less than 16777216 units"), "{error}");
     }
     let error = build(&"flash:channels=1,dies=2,pages_per_block=1".parse().unwrap()).err().unwrap().to_string();
     assert_eq!(error, "flash:pages_per_block=`1` is not at least 2, for 4 over all dies");
