@@ -192,6 +192,9 @@ pub(crate) fn targets() -> Vec<Target> {
     let descriptions = Target::new("workload-file", "input.toml", seeds(descriptions), SHORT_RUN, |path, way| {
         guests(path.to_str().unwrap(), way)
     });
+    let fio_jobs = Target::new("fio-job", "input.fio", seeds(jobs.collect()), SHORT_RUN, |path, way| {
+        guests(path.to_str().unwrap(), way)
+    });
     vec![
         Target::new("scheduler", "input", seeds(schedulers), SHORT_RUN, with(scheduler)),
         // A simulated SSD takes up to 300 MB, files and processes of guests 900 MB.
@@ -199,9 +202,7 @@ pub(crate) fn targets() -> Vec<Target> {
         Target { resident_max_mb: 450, ..profiles },
         Target { resident_max_mb: 1200, ..programs },
         Target { resident_max_mb: 1200, ..descriptions },
-        Target::new("fio-job", "input.fio", seeds(jobs.collect()), SHORT_RUN, |path, way| {
-            guests(path.to_str().unwrap(), way)
-        }),
+        Target { resident_max_mb: 1200, ..fio_jobs },
         Target::new(
             "stack",
             "input",
