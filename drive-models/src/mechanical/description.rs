@@ -216,7 +216,8 @@ fn zone_of(text: &ZoneText, heads: u32, end: u64) -> Result<Zone, String> {
         front: text.front_sectors,
         slips: text.slips.clone(),
     };
-    if zone.front > tracks * u64::from(spt) || zone.physical(end - 1) >= tracks * u64::from(spt) {
+    let (addresses, sectors) = (end - text.first_lbn, tracks * u64::from(spt));
+    if zone.front > sectors || addresses > sectors || zone.physical(end - 1) >= sectors {
         return Err(format!(
             "addresses {} to {end} do not fit {tracks} tracks of {spt} sectors with its spares and slips",
             text.first_lbn

@@ -239,7 +239,8 @@ impl Zone {
         }
         let group = u64::from(self.spare.tracks) * u64::from(self.sectors_per_track);
         let held = group - u64::from(self.spare.sectors);
-        (usable / held * group + usable % held, run.min(held - usable % held))
+        // Saturates for descriptions that are about to be refused: their addresses do not fit their tracks.
+        ((usable / held).saturating_mul(group).saturating_add(usable % held), run.min(held - usable % held))
     }
 
     /// [`Zone::place`] of `physical`, from that of `earlier`: nearly all requests end on the track on which they begin.

@@ -197,6 +197,19 @@ fn a_bad_description_is_refused_with_its_line() {
     let next = zone.replace("first_cylinder = 3", "first_cylinder = 134217725");
     let error = Profile::parse("x", &many.replacen("0.3 },", &format!("0.3 }},\n{next}"), 1)).unwrap_err().to_string();
     assert!(error.starts_with(&at(47, "zone 1: more than 268435456 tracks or")), "{error}");
+    // Places beyond 2^64: of a zone far behind the one before, and of one that is nearly all spares.
+    let far =
+        format!("cylinder_skew = 0.3 }},\n{}", zone.replace("first_lbn = 60", "first_lbn = 18446744073709551615"));
+    assert!(
+        refused("cylinder_skew = 0.3 },", &far)
+            .starts_with(&at(46, "zone 0: addresses 0 to 18446744073709551615 do not fit"))
+    );
+    let spares = SMALL
+        .replace("capacity_sectors = 80", "capacity_sectors = 10000000000")
+        .replace("cylinders = 4", "cylinders = 134217725, spare_tracks = 65535, spare_sectors = 4294901759")
+        .replace("sectors_per_track = 10", "sectors_per_track = 65536");
+    let error = Profile::parse("x", &spares).unwrap_err().to_string();
+    assert!(error.starts_with(&at(46, "zone 0: addresses 0 to 10000000000 do not fit")), "{error}");
     let none = SMALL.split("zones = [").next().unwrap().to_owned() + "zones = []";
     let error = Profile::parse("x", &none).unwrap_err().to_string();
     assert_eq!(error, at(45, "a layout needs at least one zone"));
