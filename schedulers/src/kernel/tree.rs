@@ -105,4 +105,28 @@ mod tests {
         assert_eq!(linked_with(makefile, "bfq-iosched.o"), ["bfq-wf2q.o", "bfq-cgroup.o"]);
         assert_eq!(linked_with(makefile, "mq-deadline.o"), [""; 0]);
     }
+
+    #[test]
+    fn sources_of_an_elevator_are_itself_and_what_the_makefile_links() {
+        let folder = tempfile::tempdir().unwrap();
+        let root = folder.path();
+        fs::create_dir(root.join("block")).unwrap();
+        let file = |name: &str, text: &str| fs::write(root.join(name), text).unwrap();
+        file("block/Makefile", "bfq-y := bfq-iosched.o bfq-wf2q.o\n");
+        file("block/bfq-wf2q.c", "");
+        file("mine.c", "");
+        let tree = Tree { root: root.to_owned(), version: "6.1.0".to_owned() };
+        let elevator = root.join("block/bfq-iosched.c");
+        assert!(tree.sources_of(&elevator).is_err());
+        file("block/bfq-iosched.c", "");
+        assert_eq!(tree.sources_of(&elevator).unwrap(), [elevator.clone(), root.join("block/bfq-wf2q.c")]);
+        // Beside the source first, then in the tree.
+        assert_eq!(tree.local_header(&root.join("mine.c"), "bfq-wf2q.c"), Some(root.join("block/bfq-wf2q.c")));
+        file("bfq-wf2q.c", "");
+        assert_eq!(tree.local_header(&root.join("mine.c"), "bfq-wf2q.c"), Some(root.join("bfq-wf2q.c")));
+        assert_eq!(tree.local_header(&root.join("mine.c"), "other.h"), None);
+        fs::remove_file(root.join("block/bfq-wf2q.c")).unwrap();
+        let error = tree.sources_of(&elevator).unwrap_err().to_string();
+        assert!(error.contains("bfq-wf2q.c") && error.contains("it is not there"), "{error}");
+    }
 }
