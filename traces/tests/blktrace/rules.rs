@@ -246,6 +246,27 @@ fn a_record_is_not_waited_for_too_long() {
 }
 
 #[test]
+fn what_was_merged_into_a_record_that_is_not_waited_for_completes_all_the_same() {
+    let mut capture = Capture::new(1);
+    for (time, line) in [
+        (0, "Q W 8 8"),
+        (1, "G W 8 8"),
+        (120_000_000, "Q W 16 8"),
+        (120_000_000, "M W 16 8"),
+        (120_000_001, "Q R 64 8"),
+        (120_000_002, "C R 64 8"),
+        (120_000_003, "D W 8 16"),
+        (120_000_004, "C W 8 16"),
+    ] {
+        capture.line(time, line);
+    }
+    let whole = capture.read(&strict()).unwrap();
+    assert_eq!(row(&whole.records[0])[5], -1);
+    assert_eq!(row(&whole.records[1])[4..], [120_000_003, 120_000_004]);
+    assert_eq!((whole.unmatched("Q without C"), whole.unmatched("C without Q")), (1, 0));
+}
+
+#[test]
 fn a_record_leaves_when_it_and_all_before_it_are_complete() {
     let mut capture = Capture::new(1);
     for n in 0..20_000 {
