@@ -65,6 +65,10 @@ fn second(reads: u64) -> Vec<u8> {
 
 pub(crate) fn targets() -> Vec<Target> {
     let lab_plans = [contents("capture/lab/plans", ".toml"), contents("traces/samples/lab-iscsi", "plan.toml")];
+    let scenarios =
+        Target::new("scenario", "input.toml", contents("benches/scenarios", ".toml"), SHORT_RUN, |path, _| {
+            Scenario::parse(path, &text(path), &Registry::builtin()).is_ok()
+        });
     vec![
         Target::new("net", "input.toml", contents("queueing/nets", ".toml"), SHORT_RUN, |path, _| {
             solve(description::parse(&text(path), "input.toml"))
@@ -73,9 +77,8 @@ pub(crate) fn targets() -> Vec<Target> {
             solve(qpe::parse(&text(path), "input.qpe"))
         }),
         Target::new("lab-plan", "input.toml", lab_plans.concat(), SHORT_RUN, |path, _| lab(path)),
-        Target::new("scenario", "input.toml", contents("benches/scenarios", ".toml"), SHORT_RUN, |path, _| {
-            Scenario::parse(path, &text(path), &Registry::builtin()).is_ok()
-        }),
+        // Builds the drive.
+        Target { resident_max_mb: 450, ..scenarios },
         Target::new("histograms", "input.jsonl", vec![(1..9).flat_map(second).collect()], SHORT_RUN, |path, way| {
             summarise(&[path.to_owned()], way.is_multiple_of(2), 10, &AtomicU64::new(0)).is_ok()
         }),
