@@ -10,6 +10,9 @@ use crate::profile::is_possible;
 
 /// A VM needs at least this many requests: a single request gives no rate.
 const REQUESTS_MIN: u64 = 2;
+/// The largest count of a profile, so that the sum of all that a file can hold fits 64 bits. 30,000 requests per second for
+/// a year are fewer.
+const COUNT_MAX: u64 = 1 << 40;
 /// The arrival queue may differ by this factor from the number of outstanding requests by Little's law. Bursts cause
 /// factors of tens; a wrong unit causes a factor of a thousand.
 const LITTLE_FACTOR_MAX: f64 = 500.0;
@@ -69,7 +72,27 @@ fn same_storage(measured: &[&IsolationProfile]) -> Result<(), PredictError> {
     )))
 }
 
+/// Checks that no count is so large that sums of counts could overflow.
+///
+/// # Errors
+/// The VM, and the largest count that is accepted.
+pub fn counts(profile: &IsolationProfile) -> Result<(), PredictError> {
+    let of_operation = |operation: &IsolatedOperation| {
+        let batches = operation.batches.map_or([0; 2], |batches| [batches.count, batches.max]);
+        let found = operation.found_joint.iter().flat_map(|&(reads, writes, times)| [reads, writes, times]);
+        found.chain(batches).chain([operation.requests]).max().unwrap_or(0)
+    };
+    let of_streams = profile.streams.iter().map(|stream| stream.reads.max(stream.writes).max(stream.thinks)).max();
+    let largest = of_operation(&profile.reads).max(of_operation(&profile.writes)).max(of_streams.unwrap_or(0));
+    if largest > COUNT_MAX {
+        let what = format!("a count of {largest}; counts must be numbers of at most {COUNT_MAX}");
+        return Err(PredictError::profile(profile, what));
+    }
+    Ok(())
+}
+
 fn of_one(profile: &IsolationProfile) -> Result<(), PredictError> {
+    counts(profile)?;
     let wrong = |what: String| Err(PredictError::profile(profile, what));
     let operations = [("reads", &profile.reads), ("writes", &profile.writes)];
     for (name, operation) in operations {

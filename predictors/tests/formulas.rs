@@ -319,6 +319,18 @@ fn impossible_profiles_are_refused_with_the_reason() {
     single[0].reads = IsolatedOperation { requests: 1, response_ns: Some(1e6), ..IsolatedOperation::default() };
     let mut share = three();
     share[0].busy_share = Some(60.0);
+    let many = 1 << 41;
+    let mut countless = [three(), three(), three()];
+    countless[0][0].reads.found_joint = vec![(1, 2, many)];
+    countless[1][0].streams = vec![StreamProfile { reads: many, ..StreamProfile::default() }];
+    countless[2][0].writes.requests = many;
+    for alone in countless {
+        let error = ask("isolation", &alone).unwrap_err().to_string();
+        assert!(
+            error.ends_with("a: a count of 2199023255552; counts must be numbers of at most 1099511627776"),
+            "{error}"
+        );
+    }
     let cases = [
         (three()[..1].to_vec(), "at least two VMs, and there is 1"),
         (no_response, "b: 300 reads a second without a response time"),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use anyhow::{Context, Result, ensure};
 use predictors::profile::Measure;
-use predictors::{Isolated, IsolatedTrace, IsolatedTraceBuilder};
+use predictors::{Isolated, IsolatedTrace, IsolatedTraceBuilder, check};
 use replay::sources::OneDevice;
 use traces::formats;
 use traces::input::digest;
@@ -160,6 +160,7 @@ pub fn read(path: &Path) -> Result<IsolationProfile> {
         "{shown}: its schema_version is {}, and this program reads {SCHEMA_VERSION}; a newer iocast wrote the file",
         profile.schema_version
     );
+    check::counts(&profile).with_context(|| format!("{shown}: is no possible profile"))?;
     Ok(profile)
 }
 
