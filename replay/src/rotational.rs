@@ -38,3 +38,28 @@ pub fn asks_rotation(scheduler: &Spec, known: &Registry) -> bool {
 fn sets_rotational(scheduler: &Spec) -> bool {
     scheduler.given.iter().any(|(name, _)| name == ROTATIONAL)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn schedulers_that_ask_are_told_unless_their_spec_says_it() {
+        let set = |scheduler: &str, drive: &str| {
+            let drive = drive_models::build(&drive.parse().unwrap()).unwrap();
+            set_for(scheduler.parse().unwrap(), &drive, &Registry::builtin()).given
+        };
+        let on = [(ROTATIONAL.to_owned(), "on".to_owned())];
+        assert_eq!(set("bfq", "cheetah-15k4"), on);
+        assert_eq!(set("bfq:rotational=off", "cheetah-15k4"), [(ROTATIONAL.to_owned(), "off".to_owned())]);
+        assert_eq!(set("bfq", "nvme-ssd"), []);
+        assert_eq!(set("mq-deadline", "cheetah-15k4"), []);
+        let all = |specs: &[&str]| -> Vec<usize> {
+            let specs = specs.iter().map(|spec| spec.parse().unwrap()).collect();
+            let drive = drive_models::build(&"cheetah-15k4".parse().unwrap()).unwrap();
+            set_all_for(specs, &drive, &Registry::builtin()).iter().map(|spec| spec.given.len()).collect()
+        };
+        assert_eq!(all(&["bfq", "noop"]), [1, 0]);
+        assert_eq!(all(&["bfq", "bfq:rotational=off"]), [0, 1], "as given where one states it");
+    }
+}

@@ -344,3 +344,39 @@ fn folded(mut sum: u64) -> u16 {
     }
     sum as u16
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Whether the 16-bit words of `parts` add up to all ones, in ones' complement arithmetic (RFC 1071, section 1).
+    fn is_valid(parts: &[&[u8]]) -> bool {
+        let mut sum = 0_u16;
+        for word in parts.concat().chunks(2) {
+            let (added, carry) = sum.overflowing_add(u16::from_be_bytes([word[0], word.get(1).copied().unwrap_or(0)]));
+            sum = added + u16::from(carry);
+        }
+        sum == u16::MAX
+    }
+
+    #[test]
+    fn checksums_are_valid_in_both_versions_of_ip() {
+        // Odd lengths, and one beyond 16 bits.
+        for data in [0, 1, 1447, 70_001] {
+            for (network, addresses) in [(20, 12..20), (40, 8..40)] {
+                let end = network + 20 + data;
+                let mut bytes: Vec<u8> = (0..end).map(|at| (at * 37 % 251) as u8).collect();
+                bytes[0] = if network == 20 { 0x45 } else { 0x60 };
+                assert!(checksums(&mut bytes, 0, network, end, true));
+                if network == 20 {
+                    assert!(is_valid(&[&bytes[..20]]), "{data}");
+                }
+                // The pseudo-header: addresses, length, protocol 6.
+                let length = ((end - network) as u32).to_be_bytes();
+                assert!(is_valid(&[&bytes[addresses], &length, &[0, 6], &bytes[network..]]), "{network} {data}");
+                assert!(!checksums(&mut bytes, 0, network, end, false));
+                assert_eq!(bytes[network + 16..network + 18], [0, 0]);
+            }
+        }
+    }
+}

@@ -336,4 +336,10 @@ mod tests {
         let few = Grid { row_size: 1, columns: vec![vec![(241, 99)]] };
         assert!(percentile(&few, 4.0, 0.5)[0][1].is_nan());
     }
+
+    #[test]
+    fn shares_are_percent_of_all() {
+        assert_eq!(shares(&[1, 0, 3]), [[0.0, 25.0], [1.0, 0.0], [2.0, 75.0]]);
+        assert_eq!(shares(&[u64::MAX, u64::MAX]), [[0.0, 50.0], [1.0, 50.0]]);
+    }
 }
