@@ -115,6 +115,22 @@ mod tests {
     use crate::stage::Limits;
 
     #[test]
+    fn the_scheduler_is_not_asked_anew_for_an_arrival_that_completes_at_once() {
+        let drive = drive_models::build(&"cheetah-15k4".parse().unwrap()).unwrap().drive;
+        let scheduler = schedulers::build(&"cfq".parse().unwrap()).unwrap().scheduler;
+        let mut host = Single::new(Stage::new(scheduler, Limits::default()), drive);
+        let (now, mut done) = (Timestamp::ZERO, Vec::new());
+        host.dispatch(now, &mut ());
+        // The drive writes through and knows no discards.
+        for (operation, sectors) in [(Operation::Discard, 8), (Operation::Flush, 0)] {
+            host.arrive(now, Request::new(now, operation, Lba::new(0), Sectors::new(sectors)), &mut (), &mut done);
+        }
+        assert_eq!((done.len(), host.quiet_until()), (2, Some(Timestamp::MAX)));
+        host.arrive(now, Request::new(now, Operation::Read, Lba::new(0), Sectors::new(8)), &mut (), &mut done);
+        assert_eq!((done.len(), host.quiet_until()), (2, None));
+    }
+
+    #[test]
     fn host_is_quiet_when_the_scheduler_has_answered_and_no_request_is_ready_for_the_drive() {
         let drive = drive_models::build(&"sata-ssd".parse().unwrap()).unwrap().drive;
         let scheduler = schedulers::build(&"fifo".parse().unwrap()).unwrap().scheduler;

@@ -106,7 +106,6 @@ impl<S: Scheduler> Stage<S> {
         observer: &mut O,
         done: &mut Vec<Arrival>,
     ) {
-        self.ask_again();
         let id = self.requests.put(request);
         observer.arrived(now, id, &request);
         let mut request = request;
@@ -128,6 +127,7 @@ impl<S: Scheduler> Stage<S> {
             self.requests.release(id);
             return;
         }
+        self.ask_again();
         if let Some(sequence) = sequence_of(&mut self.requests[id].request, cache) {
             self.requests[id].sequence = sequence;
             self.next_step(now, id, done);
