@@ -127,3 +127,21 @@ fn bound(scheduler: &str, other: &str, figures: &[Measured], others: &[Measured]
         quoted(EXPLAIN)
     ))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::scenario::figures::FIGURES;
+
+    #[test]
+    fn a_bound_is_the_ratio_rounded_up_and_needs_reads_of_the_other() {
+        let p99 = |ns: u64| {
+            let figure = FIGURES.iter().find(|figure| figure.name == BOUNDED).unwrap();
+            [Measured { name: BOUNDED.to_owned(), figure, by_seed: vec![ns, ns] }]
+        };
+        assert!(bound("mine", "fifo", &p99(310), &p99(100)).unwrap().contains("\nat_most = 3.1\nof = \"fifo\"\n"));
+        assert!(bound("mine", "fifo", &p99(311), &p99(100)).unwrap().contains("\nat_most = 3.2\n"));
+        assert_eq!(bound("mine", "fifo", &p99(311), &p99(0)), None);
+        assert_eq!(bound("mine", "fifo", &[], &p99(100)), None);
+    }
+}

@@ -147,6 +147,10 @@ mod tests {
         }
         time.set(10_000);
         assert_eq!(clock.now().as_ns(), 2900);
+        // Both begin anew.
+        clock.start();
+        time.set(50);
+        assert_eq!(clock.now().as_ns(), 50);
     }
 
     /// A wall clock may be stepped. It counts from 1970, and `CLOCK_MONOTONIC` from the start of the system.
