@@ -219,8 +219,8 @@ test-shared: tools
 	@test -d "$(IOCAST_SHARED_DATA)" || { echo "$(IOCAST_SHARED_DATA) does not exist; set IOCAST_SHARED_DATA" >&2; exit 1; }
 	IOCAST_SHARED_DATA="$(IOCAST_SHARED_DATA)" $(TEST) --test shared
 
-# Proves that a refactoring changed no result: compares the outputs of some 370 commands with benches/digests.txt in 90
-# seconds of CPU. ARGS=--update rewrites that file; benches/examples/digests/main.rs has more options. IOCAST is the binary.
+# Proves that a refactoring changed no result: compares the outputs of some 380 commands with benches/digests.txt in two
+# minutes of CPU. ARGS=--update rewrites that file; benches/examples/digests/main.rs has more options. IOCAST is the binary.
 ARGS ?=
 digests:
 	cargo build --profile long --quiet --workspace --bin iocast --example digests

@@ -74,7 +74,7 @@ pub enum DriveError {
     },
     /// A drive would take too much memory.
     #[error(
-        "{drive}: takes about {megabytes} MB of memory, and a drive may take 268; fewer members, smaller caches, or less \
+        "{drive}: takes about {megabytes} MB of memory, and a drive may take {most}; fewer members, smaller caches, or less \
          that is simulated take less"
     )]
     Memory {
@@ -82,6 +82,8 @@ pub enum DriveError {
         drive: String,
         /// What it would take.
         megabytes: u64,
+        /// The most that a drive may take, in the same unit.
+        most: u64,
     },
     /// A drive is a part of itself, directly or through other drives.
     #[error("a drive cannot be a part of itself: {0}")]

@@ -81,7 +81,11 @@ impl Resolved {
         resolved.drives = resolved.resolve_parts(registry, within)?;
         let bytes = resolved.memory();
         if bytes > MEMORY_MAX {
-            return Err(DriveError::Memory { drive: resolved.name, megabytes: bytes / 1_000_000 });
+            return Err(DriveError::Memory {
+                drive: resolved.name,
+                megabytes: bytes / 1_000_000,
+                most: MEMORY_MAX / 1_000_000,
+            });
         }
         Ok(resolved)
     }

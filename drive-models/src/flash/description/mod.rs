@@ -15,6 +15,8 @@ const ROWS_MIN: u64 = 4;
 /// Physical units of the simulated part: 300 MB at most, for each takes nine bytes in the drive and in the tables that are
 /// kept for the next.
 const PLACES_MAX: u64 = 1 << 24;
+/// Blocks that a drive has besides those that hold data when it is full.
+const SPARE_BLOCKS: u64 = 3;
 /// Bytes of the drive's tables for each unit.
 const PLACE_BYTES: u64 = 9;
 
@@ -86,7 +88,7 @@ impl FlashGeometry {
         let block_units = die_rows * dies * (row / unit);
         let data_units = u128::from(units) * u128::from(1000 + settings.thousandths("over_provisioning")) / 1000;
         let data_blocks = data_units.div_ceil(u128::from(block_units)) as u64;
-        if (data_blocks + 3) * block_units >= PLACES_MAX {
+        if (data_blocks + SPARE_BLOCKS) * block_units >= PLACES_MAX {
             return refuse("simulated", format!("less than {PLACES_MAX} units of mapping_unit={unit}, with spares"));
         }
         Ok(FlashGeometry {
@@ -106,7 +108,7 @@ impl FlashGeometry {
 
     /// About how many bytes a drive takes.
     pub fn memory(&self) -> u64 {
-        let places = (u64::from(self.data_blocks) + 3) * u64::from(self.block_units());
+        let places = (u64::from(self.data_blocks) + SPARE_BLOCKS) * u64::from(self.block_units());
         places * PLACE_BYTES + WriteBuffer::bytes(self.buffer_units)
     }
 
