@@ -255,6 +255,11 @@ fn what_is_no_result_and_files_that_exist_are_refused() {
         (r#"{"schema_version": 1, "luns": []}"#, 1, "it is no whole result of `place`: missing field"),
         (r#"{"schema_version": 1, "pairs": [], "alone": null}"#, 1, "it is no whole result of `predict`"),
         (r#"{"schema_version": 1, "runs": [{}]}"#, 1, "missing field"),
+        (
+            r#"{"schema_version": 1, "stages": {"seeds": [18446744073709551615], "sizes": [[8, 9007199254740993]]}}"#,
+            1,
+            "in.json: /stages/sizes/0/1 is 9007199254740993, and no count is above 9007199254740992",
+        ),
     ] {
         fs::write(&input, text).unwrap();
         let (found, said) = failure(&["report", &input, "-o", &output]);

@@ -111,12 +111,33 @@ fn of_stored(path: &Path) -> Result<Page> {
         "{}: it has version {version} of the results' form, and this program reads {SCHEMA_VERSION}; make it again",
         path.display()
     );
+    if let Some((place, count)) = beyond_counts(&value, "") {
+        bail!("{}: {place} is {count}, and no count is above {COUNT_MAX}", path.display());
+    }
     let Some(kind) = kind_of(&value) else {
         let kinds: BTreeSet<&str> = kinds::KINDS.iter().map(|kind| kind.name).collect();
         let kinds = kinds.into_iter().collect::<Vec<&str>>().join(", ");
         bail!(UsageError(format!("{}: it is another result than those that have reports: {kinds}", path.display())));
     };
     kind.page(value).with_context(|| format!("{}: it is no whole result of `{}`", path.display(), kind.name))
+}
+
+/// The largest count of a result: up to there every program reads the numbers of JSON exactly, and a report adds counts
+/// without overflow.
+const COUNT_MAX: u64 = 1 << 53;
+
+/// A number of `value` that is above [`COUNT_MAX`] and neither a seed nor a time, with its place in `value`. `key` is the
+/// last one on the way to `value`.
+fn beyond_counts(value: &Value, key: &str) -> Option<(String, u64)> {
+    let within = |step: &str, (place, count): (String, u64)| (format!("/{step}{place}"), count);
+    match value {
+        Value::Object(members) => members.iter().find_map(|(key, value)| Some(within(key, beyond_counts(value, key)?))),
+        Value::Array(items) => {
+            items.iter().enumerate().find_map(|(at, value)| Some(within(&at.to_string(), beyond_counts(value, key)?)))
+        }
+        _ if key.ends_with("_ns") || key.starts_with("seed") => None,
+        number => number.as_u64().filter(|count| *count > COUNT_MAX).map(|count| (String::new(), count)),
+    }
 }
 
 /// The files of a report, which are checked before any work.

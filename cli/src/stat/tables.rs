@@ -92,7 +92,7 @@ fn head(figures: &TraceStatistics) -> Vec<String> {
 }
 
 fn all_bytes(figures: &TraceStatistics) -> u64 {
-    figures.arrivals.values().map(|operation| operation.bytes).sum()
+    figures.arrivals.values().fold(0, |sum: u64, operation| sum.saturating_add(operation.bytes))
 }
 
 fn table(title: &str, header: &[&str], text_columns: usize, rows: Vec<Vec<String>>) -> Table {
