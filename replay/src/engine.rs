@@ -22,11 +22,11 @@ pub struct Outcome {
 pub struct Ended<Src, Obs, Hst = ()> {
     /// When and how it ended.
     pub outcome: Outcome,
-    /// The source, exhausted.
+    /// The source, exhausted or stopped.
     pub source: Src,
     /// The observer, with its measurements.
     pub observer: Obs,
-    /// The host, idle.
+    /// The host, idle unless the source has stopped.
     pub host: Hst,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Pending {
     At(Timestamp),
     /// A completion whose time the host does not know.
     Completion,
-    /// Nothing: the source is exhausted, and nothing is outstanding.
+    /// Nothing: the source has stopped, or it is exhausted and nothing is outstanding.
     Nothing,
 }
 
@@ -84,8 +84,8 @@ impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
         self
     }
 
-    /// Runs until the source is exhausted and nothing is outstanding. At equal times completions come before arrivals
-    /// and arrivals before dispatches.
+    /// Runs until the source is exhausted and nothing is outstanding, or until it stops. At equal times completions
+    /// come before arrivals and arrivals before dispatches.
     ///
     /// # Errors
     /// The errors of the source; a scheduler at fault; requests that are outstanding while no event will ever come,
@@ -114,6 +114,7 @@ impl<Src: Source, Hst: Host, Obs: Observer> Engine<Src, Hst, Obs> {
         let arrival = if self.is_full() { Next::Blocked } else { self.source.next()? };
         let arrival = match arrival {
             Next::At(time) => Some(time),
+            Next::Stopped => return Ok(Pending::Nothing),
             Next::Exhausted if self.host.outstanding() == 0 => return Ok(Pending::Nothing),
             Next::Exhausted | Next::Blocked => None,
         };

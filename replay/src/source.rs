@@ -15,8 +15,10 @@ pub enum Next {
     At(Timestamp),
     /// The next arrival waits for a completion.
     Blocked,
-    /// No arrival is left.
+    /// No arrival is left. What is outstanding still completes.
     Exhausted,
+    /// The replay ends now, whatever is outstanding.
+    Stopped,
 }
 
 /// Why a replay stopped.

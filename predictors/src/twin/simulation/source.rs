@@ -17,8 +17,9 @@ use traces::{Operation, Request, RequestId, Sectors, Timestamp};
 
 use crate::twin::simulation::vm::SimulatedVm;
 
-/// The source. It ends at `until`, or earlier when one of the VMs has sent its last request; it then sets `until` to
-/// that time.
+/// The source. It stops at `until`, or earlier when one of the VMs has sent its last request; it then sets `until` to
+/// that time. What is outstanding then is not simulated further: long queues of write-back would take longer than all
+/// before.
 pub(crate) struct VmSource<'a> {
     closed: Closed,
     vms: Vec<SimulatedVm>,
@@ -116,7 +117,7 @@ impl Source for VmSource<'_> {
         let (arrival, is_exhausted) = match self.closed.next()? {
             Next::At(at) => (Some(at), false),
             Next::Blocked => (None, false),
-            Next::Exhausted => (None, true),
+            Next::Exhausted | Next::Stopped => (None, true),
         };
         if self.closed.ended_vm().is_some() {
             self.until.set(self.now.min(self.until.get()));
@@ -124,7 +125,7 @@ impl Source for VmSource<'_> {
         let completion = self.completions.peek().map(|Reverse((at, ..))| *at);
         let next = [completion, arrival].into_iter().flatten().min();
         Ok(match next {
-            _ if self.now >= self.until.get() => Next::Exhausted,
+            _ if self.now >= self.until.get() => Next::Stopped,
             Some(next) if next >= self.until.get() => Next::Exhausted,
             Some(next) => Next::At(next.max(self.now)),
             None if is_exhausted => Next::Exhausted,
@@ -260,7 +261,7 @@ mod tests {
             let arrival = match source.next().unwrap() {
                 Next::At(at) => at,
                 Next::Blocked if !running.is_empty() => Timestamp::MAX,
-                Next::Blocked | Next::Exhausted => return seen,
+                Next::Blocked | Next::Exhausted | Next::Stopped => return seen,
             };
             if let Some((done, id, request)) = running.front().copied().filter(|(done, ..)| *done <= arrival) {
                 running.pop_front();
@@ -289,7 +290,9 @@ mod tests {
     fn vm_alone_on_the_recorded_drive_repeats_its_trace() {
         let requests = traced();
         let seen = in_turn(&[&requests], |_| {}, 2000);
-        let moving = requests.iter().filter(|request| request.moves_data());
+        // The replay stops when the VM has sent its last request.
+        let until = requests.last().unwrap().arrival;
+        let moving = requests.iter().filter(|request| request.moves_data() && request.completed <= until);
         let mut expected: Vec<_> =
             moving.map(|request| (request.arrival, request.completed, request.lba.sector())).collect();
         expected.sort_by_key(|&(_, completed, _)| completed);

@@ -58,7 +58,7 @@ pub(super) fn arrivals(source: &mut Closed, service: u64) -> Vec<(u64, u32)> {
         let arrival = match source.next().unwrap() {
             Next::At(time) => Some(time.as_ns()),
             Next::Exhausted if running.is_empty() => return arrivals,
-            Next::Blocked | Next::Exhausted => None,
+            Next::Blocked | Next::Exhausted | Next::Stopped => None,
         };
         if completion.is_some_and(|done| arrival.is_none_or(|next| done <= next)) {
             let (done, id) = running.remove(0);
