@@ -45,8 +45,8 @@ impl Storage {
         Ok(Storage { drive, scheduling, capacity })
     }
 
-    /// What each of `vms` gets here when their traces are replayed closed, together, until the first has no more
-    /// arrivals.
+    /// What each of `vms` gets here when their traces are replayed closed, together, until the first has used up
+    /// its trace ([`Closed::used_up`]).
     ///
     /// # Errors
     /// A trace that cannot be read, does not fit the drive or cannot be replayed closed.
@@ -72,7 +72,8 @@ impl Storage {
     fn run<H: Host>(&self, host: H, workload: MergedTraces, vms: &[&Vm]) -> Result<Vec<Ran>> {
         let ended = Engine::on(Closed::new(workload), host, Tap::new(vms.len())).run().context(self.drive.clone())?;
         let read = ended.source.traces().read();
-        let until = ended.observer.until();
+        let used_up = ended.source.used_up().flatten().min();
+        let until = ended.observer.until().min(used_up.unwrap_or(Timestamp::MAX));
         let names = vms.iter().map(|vm| vm.name.clone());
         let mut ran = ended.observer.ran(names, Timestamp::ZERO, until, self.capacity);
         for ((ran, vm), read) in ran.iter_mut().zip(vms).zip(&read) {

@@ -208,6 +208,25 @@ fn closed_pacing_notes_requests_without_completion() {
 }
 
 #[test]
+fn closed_pacing_notes_that_a_faster_drive_has_used_up_the_trace() {
+    let note = |drive: &str| {
+        let arguments =
+            ["compare", &sample("web.parquet"), "--pacing", "closed", "--schedulers", "none", "--drive", drive];
+        let notes = json(&arguments)["runs"][0]["notes"].clone();
+        let of = |note: &Value| {
+            note.as_str().filter(|note| note.contains("had sent their requests after")).map(str::to_owned)
+        };
+        notes.as_array().unwrap().iter().find_map(of)
+    };
+    let on_ssd = note("sata-ssd").unwrap();
+    assert!(
+        on_ssd.contains("web.parquet: its processes had sent their requests after 2") && on_ssd.contains(" s, 6"),
+        "{on_ssd}"
+    );
+    assert_eq!(note("cheetah-15k4-mechanical"), None);
+}
+
+#[test]
 fn vms_without_a_place_are_put_behind_one_another() {
     let arguments = ["compare", &sample("mail.parquet"), &sample("web.parquet"), "--pacing", "closed"];
     let result = json(&[&arguments[..], &["--schedulers", "fifo", "--limit", "1000"]].concat());

@@ -134,6 +134,7 @@ fn labs_that_cannot_be_compared_are_refused() {
         ),
         (&["validate", "cross"], 2, "required"),
         (&["validate", "cross", &lab, &sample("lab-iscsi"), "--part", "test"], 2, "--split"),
+        (&["validate", "consolidation", &sample("lab-suite/slow")], 2, "none of the 12 groups of VMs"),
     ] {
         let (found, said) = failure(arguments);
         assert!(found == code && said.contains(expected), "{arguments:?}: {said}");

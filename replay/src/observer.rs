@@ -64,7 +64,7 @@ pub trait Observer {
     fn failed(&mut self, _now: Timestamp, _id: RequestId, _errno: i32) {}
     /// All parts of an arrival have completed; its response time is `now` - `request.arrival` (Q2C).
     fn completed(&mut self, _now: Timestamp, _id: RequestId, _request: &Request) {}
-    /// A VM sends nothing more ([`Source::ended_vm`](crate::Source::ended_vm)).
+    /// A VM has come to the end of its trace ([`Source::ended_vm`](crate::Source::ended_vm)).
     fn vm_ended(&mut self, _now: Timestamp, _vm: VmId) {}
 }
 

@@ -179,7 +179,8 @@ pub trait Source {
     /// An arrival has completed.
     fn completed(&mut self, now: Timestamp, id: RequestId, request: &Request);
 
-    /// A VM that sends nothing more; each VM is given once. The engine asks after the arrivals of each time.
+    /// A VM that sends nothing more, or has used up its trace ([`Closed::used_up`](crate::sources::Closed::used_up)): from
+    /// then on its rates are not what it would do. Each VM is given once. The engine asks after the arrivals of each time.
     fn ended_vm(&mut self) -> Option<VmId> {
         None
     }

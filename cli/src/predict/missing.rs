@@ -19,7 +19,9 @@ pub fn questions(
 ) -> Vec<String> {
     let on_recorded_device = arguments.replayed_on.drive.is_none();
     let places = if on_recorded_device { places(inputs, alone) } else { None };
-    let of_traces = lengths(inputs, alone, arguments.span.start).into_iter().chain(traces(inputs, forecasts));
+    // Replays last until the first VM has used up its trace.
+    let lengths = if on_recorded_device { lengths(inputs, alone, arguments.span.start) } else { None };
+    let of_traces = lengths.into_iter().chain(traces(inputs, forecasts));
     places.into_iter().chain(of_traces).chain(further_traces(forecasts, arguments)).collect()
 }
 

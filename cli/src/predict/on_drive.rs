@@ -71,7 +71,7 @@ fn rests_on(ran: &[IsolationProfile]) -> String {
     let fewest = ran.iter().map(requests).min().unwrap_or(0);
     let few = if fewest < FEW { "; that is too few to judge a forecast by" } else { "" };
     format!(
-        "measured until the first VM had no more arrivals: {:.1} s, with requests {}{few}",
+        "measured until the first VM had used up its trace: {:.1} s, with requests {}{few}",
         span.as_s_f64(),
         ran.iter().map(of).collect::<Vec<_>>().join(", ")
     )

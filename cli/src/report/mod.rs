@@ -199,8 +199,10 @@ impl Outputs {
         for picture in page.pictures() {
             add(&picture.title, &picture.svg, &picture.png)?;
         }
-        let figures = counted(number, "figure", "figures");
-        written.push(format!("{figures} in {}, each as SVG and PNG", folder.display()));
+        written.push(match number {
+            0 => format!("no figures in {}: this result has no charts", folder.display()),
+            _ => format!("{} in {}, each as SVG and PNG", counted(number, "figure", "figures"), folder.display()),
+        });
         Ok(())
     }
 }

@@ -62,13 +62,7 @@ fn measured(
     let lab = Lab::read(folder)?;
     let groups: Vec<(&str, &[String])> =
         lab.groups.iter().filter(|(_, vms)| vms.len() > 1).map(|(name, vms)| (name.as_str(), vms.as_slice())).collect();
-    ensure!(
-        !groups.is_empty(),
-        UsageError(format!(
-            "{}: no VMs run together in this lab's plan; its setting `together` names groups that do",
-            folder.display()
-        ))
-    );
+    ensure!(!groups.is_empty(), UsageError(format!("{}: {}", folder.display(), why_no_groups(&lab))));
     let isolation = Isolation::read(&lab, &groups)?;
     let split = arguments.split.as_deref().map(Split::read).transpose()?;
     let parts = split.map(|split| groups.iter().map(|(_, vms)| part(&lab, &split, vms)).collect::<Result<Vec<_>>>());
@@ -86,6 +80,17 @@ fn measured(
     }
     let of = arguments.part.as_ref().map_or_else(String::new, |part| format!(", the part {part}"));
     Ok((format!("measured: guests {} on {}{of}", lab.results.kernel, lab.results.drive), pairs))
+}
+
+/// Why no group of a lab can be forecast.
+fn why_no_groups(lab: &Lab<'_>) -> String {
+    match lab.plan.groups().iter().filter(|group| group.members.len() > 1).count() {
+        0 => "no VMs run together in this lab's plan; its setting `together` names groups that do".to_owned(),
+        planned => format!(
+            "none of the {planned} groups of VMs of this lab's plan has been recorded; `iocast capture lab` with --resume \
+             records them"
+        ),
+    }
 }
 
 /// The part that a group belongs to.

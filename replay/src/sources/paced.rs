@@ -142,6 +142,16 @@ impl ReplaySource for Closed {
                  back that wrote; what they would write on a faster one is not in the trace"
             ));
         }
+        for early in self.used_up_early() {
+            notes.push(format!(
+                "{}: its processes had sent their requests after {:.1} s, {:.1} arrivals a second. Until {:.1} s timers \
+                 and slower processes went on, so rates over the whole replay are below those of this VM here",
+                early.trace,
+                early.after.as_s_f64(),
+                early.arrivals_per_s,
+                early.replayed.as_s_f64()
+            ));
+        }
         // A few are always outstanding when a capture ends.
         if incomplete * 100 > requests {
             notes.push(format!(

@@ -119,7 +119,7 @@ impl Source for VmSource<'_> {
             Next::Blocked => (None, false),
             Next::Exhausted | Next::Stopped => (None, true),
         };
-        if self.closed.ended_vm().is_some() {
+        if self.closed.has_exhausted_vm() {
             self.until.set(self.now.min(self.until.get()));
         }
         let completion = self.completions.peek().map(|Reverse((at, ..))| *at);

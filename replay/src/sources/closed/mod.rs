@@ -37,6 +37,7 @@ mod read_ahead;
 mod roles;
 mod seen;
 mod stream;
+mod used_up;
 mod write_back;
 
 /// The number of records that are read ahead; about 5 MB, and at the start, when roles are learned, twice as much.
@@ -227,7 +228,7 @@ impl Closed {
     fn check_read(&mut self) -> Result<(), ReplayError> {
         while let Some(vm) = self.traces.ended_vm() {
             if let Some(seen) = self.seen.get_mut(usize::from(vm.0)) {
-                seen.is_read = true;
+                seen.end_of_trace(self.streams.iter().filter(|stream| stream.vm == vm));
             }
         }
         for (vm, &Seen { requests, completions, .. }) in self.seen.iter().enumerate() {
@@ -248,6 +249,8 @@ impl Closed {
         seen.requests += 1;
         seen.completions += u64::from(completed.is_some());
         seen.flags |= !request.flags.is_empty();
+        seen.recorded_from.get_or_insert(request.arrival);
+        seen.recorded_to = request.arrival;
         let is_waited_for = request.is_sync() || request.operation == Operation::Flush || !seen.flags;
         let kind = if is_waited_for { WAITED_FOR } else { UNAWAITED };
         let seen_flags = seen.flags;
@@ -271,6 +274,10 @@ impl Closed {
             self.with_journal(journal, |commits| commits.read(request, completed));
             self.schedule_journal(journal);
             return;
+        }
+        if is_waited_for {
+            stream.recorded_requests += 1;
+            stream.recorded_to = request.arrival;
         }
         // A journal that nobody waits for writes metadata, by its timer.
         let is_meta = request.flags.contains(Flags::META);
@@ -455,7 +462,9 @@ impl Closed {
 
     /// Takes the request of a journal that is due.
     fn take_commit(&mut self, now: Timestamp, number: u32) -> Request {
-        self.journals[number as usize].scheduled = None;
+        let JournalOf { vm, scheduled, .. } = &mut self.journals[number as usize];
+        *scheduled = None;
+        self.seen[usize::from(vm.0)].arrivals += 1;
         let request = self.with_journal(number, |commits| commits.take(now));
         self.let_in(number);
         self.schedule_journal(number);
@@ -499,6 +508,8 @@ impl Closed {
         stream.commit_wait = CommitWait::Idle;
         self.buffered -= 1;
         seen.buffered -= 1;
+        seen.arrivals += 1;
+        seen.note_used_up(stream);
         head.request.arrival = now;
         (head.request, head.kind)
     }
@@ -546,7 +557,7 @@ impl Source for Closed {
     }
 
     fn ended_vm(&mut self) -> Option<VmId> {
-        let has_ended = |vm: &Seen| vm.is_read && vm.buffered == 0 && !vm.has_ended;
+        let has_ended = |vm: &Seen| vm.is_read && (vm.buffered == 0 || vm.used_up.is_some()) && !vm.has_ended;
         let vm = self.seen.iter().position(has_ended)?;
         self.seen[vm].has_ended = true;
         Some(VmId(vm as u16))
@@ -561,5 +572,7 @@ mod log_write_tests;
 mod pace_tests;
 #[cfg(test)]
 mod tests;
+#[cfg(test)]
+mod used_up_tests;
 #[cfg(test)]
 mod write_back_tests;

@@ -20,6 +20,17 @@ pub(super) struct Seen {
     pub(super) flusher: Option<u32>,
     /// When all durable writes have completed.
     pub(super) durable_until: Timestamp,
+    /// The first and the latest arrival that was read, in the time of the trace.
+    pub(super) recorded_from: Option<Timestamp>,
+    pub(super) recorded_to: Timestamp,
+    /// Its arrivals in the replay.
+    pub(super) arrivals: u64,
+    /// The requests of processes that were active to the end of the trace, once all of it is read, and of those of them
+    /// that have sent all.
+    pub(super) lasting: u64,
+    pub(super) through: u64,
+    /// When the VM had used up its trace, and the arrivals until then.
+    pub(super) used_up: Option<(Timestamp, u64)>,
     /// Records that have not arrived yet.
     pub(super) buffered: u64,
     /// Whether the waits of its flushes behind write-back are made outside, and not think time.

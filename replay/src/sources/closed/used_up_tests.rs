@@ -1,0 +1,83 @@
+//! When a VM counts as having used up its trace.
+
+use super::tests::{arrivals, closed_over};
+use super::used_up::UsedUpEarly;
+use super::*;
+use traces::{Lba, Observed, Sectors};
+
+const MS: u64 = 1_000_000;
+
+/// A request of 4 KiB; times in milliseconds.
+fn request(stream: u32, operation: Operation, arrival: u64, completed: u64) -> Record {
+    let mut request = Request::new(Timestamp::from_ns(arrival * MS), operation, Lba::new(arrival * 8), Sectors::new(8));
+    request.stream = StreamId(stream);
+    Record {
+        request,
+        observed: Observed { completed: Some(Timestamp::from_ns(completed * MS)), ..Observed::default() },
+    }
+}
+
+/// A reader, 100 reads of 10 ms with think times of 1 ms; write-back every 100 ms, which nobody waits for; a process that
+/// reads in the first half; and one that reads seldom, and waits most of the time.
+fn records() -> Vec<Record> {
+    let mut first = request(3, Operation::Read, 0, 10);
+    // Shows that the trace has flags.
+    first.request.flags = Flags::META;
+    let reader = (0..100).map(|n| request(1, Operation::Read, n * 11, n * 11 + 10));
+    let write_back = (1..=11).map(|n| request(2, Operation::Write, n * 100 - 1, n * 100));
+    let stopped = (1..50).map(|n| request(3, Operation::Read, n * 11 + 1, n * 11 + 11));
+    let seldom = (0..20).map(|n| request(4, Operation::Read, n * 55, n * 55 + 50));
+    let mut records: Vec<Record> = reader.chain(write_back).chain(stopped).chain(seldom).collect();
+    records.sort_by_key(|record| record.request.arrival);
+    records.insert(0, first);
+    records
+}
+
+/// Replays them on a drive that takes `service` milliseconds.
+fn replayed(service: u64) -> Closed {
+    let mut source = closed_over(records());
+    arrivals(&mut source, service * MS);
+    source
+}
+
+#[test]
+fn vm_is_used_up_when_processes_with_half_of_the_requests_have_sent_all() {
+    let mut source = replayed(1);
+    assert_eq!(source.used_up().collect::<Vec<_>>(), [Some(Timestamp::from_ns(198 * MS))]);
+    assert_eq!(source.ended_vm(), Some(VmId(0)));
+    assert_eq!(source.ended_vm(), None);
+    // 100 reads, 50 of the process that stops, at its pace, and 20 of the one that reads seldom, which is through
+    // earlier; one write came by then.
+    let early = UsedUpEarly {
+        trace: "listed".to_owned(),
+        after: Nanos::from_ms(198),
+        arrivals_per_s: 171.0 / 0.198,
+        replayed: Nanos::from_ms(1100),
+    };
+    assert_eq!(source.used_up_early(), [early]);
+}
+
+#[test]
+fn vm_on_the_drive_of_its_trace_is_used_up_at_the_end() {
+    let source = replayed(10);
+    assert_eq!(source.used_up().collect::<Vec<_>>(), [Some(Timestamp::from_ns(1089 * MS))]);
+    assert_eq!(source.used_up_early(), []);
+}
+
+#[test]
+fn vm_ends_while_its_write_back_goes_on() {
+    let mut source = closed_over(records());
+    let mut at = Timestamp::ZERO;
+    for id in (0..).map(RequestId) {
+        let Next::At(due) = source.next().unwrap() else { panic!("every request completes at once") };
+        at = due;
+        let request = source.take(at, id).unwrap();
+        source.completed(at, id, &request);
+        if source.ended_vm().is_some() {
+            break;
+        }
+    }
+    assert_eq!(at, Timestamp::from_ns(99 * MS));
+    assert!(!source.has_exhausted_vm());
+    assert_eq!(source.next().unwrap(), Next::At(Timestamp::from_ns(199 * MS)));
+}
