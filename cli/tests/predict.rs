@@ -216,7 +216,7 @@ fn vms_on_a_faster_drive_have_rates_until_their_traces_are_used_up() {
     // Over the whole replays, with write-back at its recorded times, they would be 270 and 220.
     for (vm, captured_there) in [(0, 646.0), (1, 457.0)] {
         let of = [&result["alone"][vm]["reads"]["iops"], &result["pairs"][0]["truth"]["read_iops"][vm]];
-        let near = |iops: &Value| (captured_there * 0.95..captured_there * 1.3).contains(&iops.as_f64().unwrap());
+        let near = |iops: &Value| (captured_there * 0.9..captured_there * 1.3).contains(&iops.as_f64().unwrap());
         assert!(of.into_iter().all(near), "{vm}: {of:?}");
     }
 }

@@ -11,7 +11,7 @@ use super::stream::Stream;
 const LAST_PART: u64 = 10;
 
 /// The rate of a VM over the whole replay is too low if until then it was this many times as high.
-const RATE_FELL: f64 = 1.1;
+const RATE_FELL: f64 = 1.25;
 
 /// A VM that had used up its trace so long before the end of the replay that its rates over the whole are too low.
 #[derive(Clone, Debug, PartialEq)]
