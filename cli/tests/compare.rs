@@ -214,13 +214,14 @@ fn closed_pacing_notes_that_a_faster_drive_has_used_up_the_trace() {
             ["compare", &sample("web.parquet"), "--pacing", "closed", "--schedulers", "none", "--drive", drive];
         let notes = json(&arguments)["runs"][0]["notes"].clone();
         let of = |note: &Value| {
-            note.as_str().filter(|note| note.contains("had sent their requests after")).map(str::to_owned)
+            note.as_str().filter(|note| note.contains("had sent all its requests after")).map(str::to_owned)
         };
         notes.as_array().unwrap().iter().find_map(of)
     };
     let on_ssd = note("sata-ssd").unwrap();
     assert!(
-        on_ssd.contains("web.parquet: its processes had sent their requests after 2") && on_ssd.contains(" s, 6"),
+        on_ssd.contains("web.parquet: the first of its processes had sent all its requests after 2")
+            && on_ssd.contains(" s, 6"),
         "{on_ssd}"
     );
     assert_eq!(note("cheetah-15k4-mechanical"), None);

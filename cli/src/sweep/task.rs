@@ -197,7 +197,8 @@ impl Task {
         drive.map_or_else(|_| self.drive.clone(), |spec| with_folder(spec, Path::new(&self.folder)).to_string())
     }
 
-    /// Runs the task. Whatever is wrong with its input is in the column `error`, where no path of this host is.
+    /// Runs the task. Whatever is wrong with its input is in the column `error`. No text of the row has a path of this
+    /// host.
     pub fn run(&self) -> Row {
         // A fault of the program in one task must not take the results of all others with it.
         let outcome = catch_unwind(AssertUnwindSafe(|| self.replay()))
@@ -205,17 +206,21 @@ impl Task {
         let wanted: Option<Vec<&str>> = self.quantities.as_ref().map(|names| names.split(',').collect());
         let repeated = COLUMNS.iter().zip(self.row()).filter(|((name, _), _)| REPEATED.contains(name));
         let mut row: Row = repeated.map(|(_, cell)| cell).collect();
+        let folder = Path::new(&self.folder).join("").display().to_string();
+        let without_folder = |cell: Cell| match cell {
+            Cell::Text(text) => Cell::Text(text.replace(&folder, "")),
+            other => other,
+        };
         match outcome {
             Ok((origin, figures)) => {
                 row.extend(origin);
                 let is_wanted = |name: &str| wanted.as_ref().is_none_or(|wanted| wanted.contains(&name));
-                let known = columns::FIGURES.iter().zip(figures);
+                let known = columns::FIGURES.iter().zip(figures.into_iter().map(without_folder));
                 row.extend(known.map(|(figure, cell)| if is_wanted(&figure.name) { cell } else { Cell::Empty }));
             }
             Err(error) => {
-                let folder = Path::new(&self.folder).join("").display().to_string();
-                let text = without_neighbours(&error).replace(&folder, "");
-                row.extend([Cell::Text(text), Cell::Text(traces::program_version())]);
+                let text = without_folder(Cell::Text(without_neighbours(&error)));
+                row.extend([text, Cell::Text(traces::program_version())]);
                 row.resize(RESULT_COLUMNS.0.len(), Cell::Empty);
             }
         }

@@ -1,23 +1,18 @@
 //! The replay of a guest's capture under another scheduler, on the drive that was served.
 
 use std::cmp::Reverse;
-use std::collections::{BTreeMap, BinaryHeap};
+use std::collections::BinaryHeap;
 use std::path::Path;
 
 use anyhow::{Context, Result};
 use capture::lab::Transport;
-use replay::sources::closed::{BUFFERED_MAX, StreamRoles};
 use replay::sources::{AddressMap, Closed, MergedTraces, TimeWindow, VmTrace};
 use replay::stack::StackSpec;
 use replay::{Engine, Host, Observer, Served};
-use traces::{
-    InMemoryTrace, Layer, Nanos, Operation, Record, Request, RequestId, Sectors, StreamId, Timestamp, TraceMeta, VmId,
-};
+use traces::{InMemoryTrace, Layer, Nanos, Operation, Record, Request, RequestId, Sectors, Timestamp, TraceMeta, VmId};
 
 use super::guest_requests::{AtDevice, Done};
 
-/// A stream whose last request lies in the last part of the capture was active to its end: one part in this many.
-const LAST_PART: u64 = 10;
 /// Most of the kernel's schedulers have two requests for each tag of the device, for at most 128 tags
 /// (`blk_mq_init_sched`, Linux 6.1).
 const TAGS_MAX: u32 = 128;
@@ -190,7 +185,7 @@ pub struct Replayed {
     pub done: Vec<Done>,
     /// The requests at the drive.
     pub served: Vec<AtDevice>,
-    /// When the first stream that was active to the end of the capture sent its last request.
+    /// When the VM had used up its capture.
     pub used_up: Option<Timestamp>,
 }
 
@@ -237,7 +232,6 @@ pub fn replay<H: Host>(
     host: H,
 ) -> Result<Replayed> {
     let Target { place, capacity } = target;
-    let seen = Seen { left: left(records), done: Vec::new(), served: Vec::new(), used_up: None };
     let trace = VmTrace {
         name: path.display().to_string(),
         path: path.to_owned(),
@@ -249,43 +243,19 @@ pub fn replay<H: Host>(
     if let Some(depth) = write_back_depth {
         closed = closed.with_write_back_depth(&[VmId(0)], depth);
     }
-    let Seen { done, served, used_up, .. } = Engine::on(closed, host, seen).run()?.observer;
-    Ok(Replayed { done, served, used_up })
+    let ended = Engine::on(closed, host, Seen::default()).run()?;
+    let Seen { done, served } = ended.observer;
+    Ok(Replayed { done, served, used_up: ended.source.used_up().flatten().next() })
 }
 
-/// By stream, the number of requests of each stream that was active to the end of the capture. Journals never use up
-/// theirs: they repeat commits.
-fn left(records: &[Record]) -> BTreeMap<StreamId, u64> {
-    let roles = StreamRoles::of(&records[..records.len().min(BUFFERED_MAX)]);
-    let span = records.last().map_or(0, |last| last.request.arrival.as_ns());
-    let late = Timestamp::from_ns(span - span / LAST_PART);
-    let mut left: BTreeMap<StreamId, (u64, bool)> = BTreeMap::new();
-    for Record { request, .. } in records.iter().filter(|record| !roles.is_journal(VmId(0), record.request.stream)) {
-        let (requests, is_late) = left.entry(request.stream).or_default();
-        *requests += 1;
-        *is_late = request.arrival >= late;
-    }
-    left.into_iter().filter(|(_, (_, is_late))| *is_late).map(|(stream, (requests, _))| (stream, requests)).collect()
-}
-
-/// Keeps what completes, and sees streams use up their requests.
+/// Keeps what completes.
+#[derive(Default)]
 struct Seen {
-    left: BTreeMap<StreamId, u64>,
     done: Vec<Done>,
     served: Vec<AtDevice>,
-    used_up: Option<Timestamp>,
 }
 
 impl Observer for Seen {
-    fn arrived(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
-        if let Some(left) = self.left.get_mut(&request.stream) {
-            *left -= 1;
-            if *left == 0 {
-                self.used_up.get_or_insert(now);
-            }
-        }
-    }
-
     fn completed(&mut self, now: Timestamp, _id: RequestId, request: &Request) {
         self.done.push(Done { request: *request, response: now.since(request.arrival) });
     }
@@ -297,7 +267,7 @@ impl Observer for Seen {
 
 #[cfg(test)]
 mod tests {
-    use traces::{Flags, Lba, Observed};
+    use traces::{Flags, Lba, Observed, StreamId};
 
     use super::*;
 

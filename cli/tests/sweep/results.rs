@@ -124,6 +124,15 @@ fn task_that_fails_by_its_input_is_a_row() {
 }
 
 #[test]
+fn notes_name_traces_as_the_plan_does() {
+    let plan = Plan::new("traces = ['web.parquet']\nschedulers = ['none']\ndrives = ['sata-ssd']\npacing = 'closed'\n");
+    plan.sweep("out", 1, &[]);
+    let notes = text(&plan.table("out"), "notes", 0).unwrap();
+    assert!(notes.lines().any(|note| note.starts_with("web.parquet: the first of its processes")), "{notes}");
+    assert!(!notes.contains('/'), "a folder of this host: {notes}");
+}
+
+#[test]
 fn quantities_seeds_stacks_and_drawn_pairs_are_as_the_plan_says() {
     let plan = Plan::new(
         "traces = ['*.parquet', '*.csv']

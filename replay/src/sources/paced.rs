@@ -144,8 +144,9 @@ impl ReplaySource for Closed {
         }
         for early in self.used_up_early() {
             notes.push(format!(
-                "{}: its processes had sent their requests after {:.1} s, {:.1} arrivals a second. Until {:.1} s timers \
-                 and slower processes went on, so rates over the whole replay are below those of this VM here",
+                "{}: the first of its processes had sent all its requests after {:.1} s, {:.1} arrivals a second. Until \
+                 {:.1} s timers and slower processes went on, so rates over the whole replay are below those of this VM \
+                 here",
                 early.trace,
                 early.after.as_s_f64(),
                 early.arrivals_per_s,

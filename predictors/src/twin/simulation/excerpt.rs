@@ -11,7 +11,7 @@ use crate::twin::workload::Workload;
 
 /// The most requests before an excerpt from which the replay learns what its first requests wait for. Chosen on train
 /// and validation of the lab suite: from 256 to 4096 no mean error changes by more than 2 percentage points.
-const BEFORE_MAX: usize = 512;
+pub(super) const BEFORE_MAX: usize = 512;
 
 /// The requests of a trace that arrive from `from` on and before `to`, with [`BEFORE_MAX`] before these. Also the first
 /// one after these: a simulation ends when a VM has sent its last request, and a VM that pauses has not.

@@ -358,14 +358,16 @@ mod tests {
 
     #[test]
     fn excerpt_has_the_requests_before_it_within_and_the_next() {
+        use crate::twin::simulation::excerpt::BEFORE_MAX;
+
         let trace = traced(2);
         let from = Timestamp::from_ns(2_000_100_000);
         let to = from + Nanos::from_s(2);
         let arrives = |time: Timestamp| trace.requests.iter().filter(|request| request.arrival < time).count();
-        assert!(arrives(from) > 512 && arrives(to) > arrives(from));
-        assert_eq!(within(&trace, from, to), &trace.requests[arrives(from) - 512..=arrives(to)]);
+        assert!(arrives(from) > BEFORE_MAX && arrives(to) > arrives(from));
+        assert_eq!(within(&trace, from, to), &trace.requests[arrives(from) - BEFORE_MAX..=arrives(to)]);
         let early = Timestamp::from_ns(500_100_000);
-        assert!((100..512).contains(&arrives(early)));
+        assert!((100..BEFORE_MAX).contains(&arrives(early)));
         assert_eq!(within(&trace, early, to), &trace.requests[..=arrives(to)]);
         assert_eq!(within(&trace, Timestamp::ZERO, Timestamp::MAX), trace.requests);
     }

@@ -119,6 +119,7 @@ impl Source for VmSource<'_> {
             Next::Blocked => (None, false),
             Next::Exhausted | Next::Stopped => (None, true),
         };
+        // Not when a process has used up its requests: an excerpt ends within the trace, where it may only pause.
         if self.closed.has_exhausted_vm() {
             self.until.set(self.now.min(self.until.get()));
         }

@@ -275,10 +275,7 @@ impl Closed {
             self.schedule_journal(journal);
             return;
         }
-        if is_waited_for {
-            stream.recorded_requests += 1;
-            stream.recorded_to = request.arrival;
-        }
+        stream.recorded_to = request.arrival;
         // A journal that nobody waits for writes metadata, by its timer.
         let is_meta = request.flags.contains(Flags::META);
         stream.writes |= is_waited_for && seen_flags && !is_meta && request.operation != Operation::Read;

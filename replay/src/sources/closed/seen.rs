@@ -25,10 +25,6 @@ pub(super) struct Seen {
     pub(super) recorded_to: Timestamp,
     /// Its arrivals in the replay.
     pub(super) arrivals: u64,
-    /// The requests of processes that were active to the end of the trace, once all of it is read, and of those of them
-    /// that have sent all.
-    pub(super) lasting: u64,
-    pub(super) through: u64,
     /// When the VM had used up its trace, and the arrivals until then.
     pub(super) used_up: Option<(Timestamp, u64)>,
     /// Records that have not arrived yet.

@@ -97,8 +97,7 @@ pub(super) struct Stream {
     pub(super) queue: VecDeque<Waiting>,
     pub(super) completions: [Completions; 2],
     pub(super) replayed_arrival: Timestamp,
-    /// The number of its requests that were waited for, and the latest of them, in the time of the trace.
-    pub(super) recorded_requests: u64,
+    /// The latest of its arrivals, in the time of the trace.
     pub(super) recorded_to: Timestamp,
     /// By how much its latest arrival was later than in the trace, if it counts for the VM's progress.
     pub(super) late_ns: Option<i64>,

@@ -27,36 +27,27 @@ pub struct UsedUpEarly {
 }
 
 impl Seen {
-    /// The requests of a process that was active to the end of the trace; none of other streams. Journals and write-back
-    /// go by timers.
-    fn lasting(&self, stream: &Stream) -> u64 {
-        let recorded = self.recorded_to.since(self.recorded_from.unwrap_or_default());
-        let is_late = self.recorded_to.since(stream.recorded_to).as_ns() <= recorded.as_ns() / LAST_PART;
-        if is_late && stream.commits.is_none() { stream.recorded_requests } else { 0 }
-    }
-
     /// All of the trace has been read, with these streams.
-    pub(super) fn end_of_trace<'a>(&mut self, streams: impl Iterator<Item = &'a Stream> + Clone) {
+    pub(super) fn end_of_trace<'a>(&mut self, streams: impl Iterator<Item = &'a Stream>) {
         self.is_read = true;
-        self.lasting = streams.clone().map(|stream| self.lasting(stream)).sum();
         streams.for_each(|stream| self.note_used_up(stream));
     }
 
-    /// Notes it if `stream` has sent its last request, and with it the VM has used up its trace.
+    /// Notes it if `stream` has sent its last request and was active to the end of the trace. Journals repeat commits.
     pub(super) fn note_used_up(&mut self, stream: &Stream) {
-        if !self.is_read || !stream.queue.is_empty() {
+        if !self.is_read || self.used_up.is_some() || !stream.queue.is_empty() || stream.commits.is_some() {
             return;
         }
-        self.through += self.lasting(stream);
-        if self.used_up.is_none() && self.through > 0 && self.through >= self.lasting.div_ceil(2) {
+        let recorded = self.recorded_to.since(self.recorded_from.unwrap_or_default());
+        if self.recorded_to.since(stream.recorded_to).as_ns() <= recorded.as_ns() / LAST_PART {
             self.used_up = Some((stream.replayed_arrival, self.arrivals));
         }
     }
 }
 
 impl Closed {
-    /// By VM, when half of the requests of processes that were active to the end of the trace were those of processes
-    /// that had sent all. From then on less comes than the VM would send.
+    /// By VM, when the first of its processes that were active to the end of the trace had sent its last request. From
+    /// then on less comes than the VM would send.
     pub fn used_up(&self) -> impl Iterator<Item = Option<Timestamp>> {
         self.seen.iter().map(|seen| seen.used_up.map(|(at, _)| at))
     }
