@@ -5,6 +5,7 @@ use serde::Serialize;
 use traces::results::SCHEMA_VERSION;
 
 use crate::arguments::{Cli, Doctor};
+use crate::needs::uses::ALTERNATIVES;
 use crate::needs::{NEEDS, Need, Use};
 use crate::output::{Table, print, print_json};
 use crate::output_format::OutputFormat;
@@ -34,11 +35,7 @@ pub fn run(arguments: &Doctor) -> Result<()> {
     let subcommand = named(&arguments.subcommand)?;
     let is_asked = |one: &&Use| subcommand.as_ref().is_none_or(|name| one.is_of(name));
     let findings: Vec<Finding> = NEEDS.iter().filter_map(|need| found(need, is_asked)).collect();
-    // Only a need of every run keeps a subcommand from running at all.
-    let is_obstacle = |found: &&Finding| !found.is_there && found.needed_by.iter().any(|one| one.when.is_none());
-    let obstacles: Vec<&str> = findings.iter().filter(is_obstacle).map(|found| found.name).collect();
-    let verdict = subcommand.filter(|_| !obstacles.is_empty());
-    let verdict = verdict.map(|name| format!("{name} cannot run on this host without {}", obstacles.join(", ")));
+    let verdict = subcommand.and_then(|name| cannot_run(&name, &findings));
     match arguments.output_format {
         OutputFormat::Json => print_json(&Findings { schema_version: SCHEMA_VERSION, needs: findings })?,
         _ if findings.is_empty() => print("it needs nothing but this program\n")?,
@@ -48,6 +45,24 @@ pub fn run(arguments: &Doctor) -> Result<()> {
         Some(verdict) => bail!(verdict),
         None => Ok(()),
     }
+}
+
+/// Why a subcommand cannot run on a host with these findings: a need of every run is missing, or one of each alternative.
+fn cannot_run(subcommand: &str, findings: &[Finding]) -> Option<String> {
+    let lacks = |is_run: &dyn Fn(&Use) -> bool| {
+        let lacks = |found: &&Finding| !found.is_there && found.needed_by.iter().any(is_run);
+        findings.iter().filter(lacks).map(|found| found.name).collect::<Vec<_>>().join(", ")
+    };
+    let always = lacks(&|run| run.when.is_none());
+    if !always.is_empty() {
+        return Some(format!("{subcommand} cannot run on this host without {always}"));
+    }
+    let alternatives = ALTERNATIVES.iter().find(|runs| runs[0].subcommand == subcommand)?;
+    let lacking = alternatives.map(|run| (run.when.unwrap_or_default(), lacks(&|one| *one == run)));
+    lacking.iter().all(|(_, lacks)| !lacks.is_empty()).then(|| {
+        let lacking = lacking.map(|(when, lacks)| format!("{when} it lacks {lacks}"));
+        format!("{subcommand} cannot run on this host: {}", lacking.join("; "))
+    })
 }
 
 /// The full name of the subcommand, which must exist.
@@ -93,6 +108,23 @@ fn table(findings: &[Finding]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn capture_needs_one_of_its_backends() {
+        let findings = |missing: &[&str]| -> Vec<Finding> {
+            let is_of_capture = |one: &&Use| one.is_of("capture block");
+            let mut findings: Vec<Finding> = NEEDS.iter().filter_map(|need| found(need, is_of_capture)).collect();
+            findings.iter_mut().for_each(|found| found.is_there = !missing.contains(&found.name));
+            findings
+        };
+        let verdict = |missing: &[&str]| cannot_run("capture block", &findings(missing));
+        assert_eq!(verdict(&["blktrace", "tracer blk"]), None);
+        assert_eq!(
+            verdict(&["blktrace", "tracefs", "tracer blk"]).unwrap(),
+            "capture block cannot run on this host: with --backend blktrace it lacks blktrace; with --backend tracefs \
+             it lacks tracefs; with --backend blk-tracer it lacks tracer blk"
+        );
+    }
 
     #[test]
     fn every_need_is_of_a_subcommand_that_exists_and_has_a_name_of_its_own() {

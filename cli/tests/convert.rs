@@ -54,6 +54,14 @@ fn a_converted_trace_replays_as_the_original() {
 }
 
 #[test]
+fn missing_folder_for_the_temporary_copy_of_a_piped_parquet_trace_is_named() {
+    let mut piped = Command::cargo_bin("iocast").unwrap();
+    piped.args(["stat", "-"]).env("TMPDIR", "/nowhere").write_stdin(std::fs::read(sample("mail.parquet")).unwrap());
+    let said = String::from_utf8(piped.assert().code(1).get_output().stderr.clone()).unwrap();
+    assert!(said.contains("/nowhere: No such file") && said.contains("set TMPDIR to a folder with room"), "{said}");
+}
+
+#[test]
 fn window_vm_name_and_provenance_are_applied() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("cut.parquet").display().to_string();

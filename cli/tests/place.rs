@@ -29,11 +29,18 @@ fn plan() -> String {
     .concat()
 }
 
+/// What is said of a plan with a mistake.
 fn said(text: &str) -> String {
+    let said = said_with_code(text, 2);
+    assert!(said.contains("plan.toml"), "{said}");
+    said
+}
+
+fn said_with_code(text: &str, code: i32) -> String {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("plan.toml");
     std::fs::write(&path, text).unwrap();
-    let output = iocast().arg("place").arg(&path).assert().failure();
+    let output = iocast().arg("place").arg(&path).assert().code(code);
     String::from_utf8(output.get_output().stderr.clone()).unwrap()
 }
 
@@ -283,7 +290,7 @@ fn no_lun_gets_more_than_its_drive_holds() {
     let placed = placed(folder.path(), &plan);
     let of = |lun: usize| placed["luns"][lun]["vms"].as_array().unwrap().len();
     assert!(of(0) <= 2 && of(1) <= 2, "{placed}");
-    let said = said(&plan.replace(one, ""));
+    let said = said_with_code(&plan.replace(one, ""), 1);
     assert!(
         said.contains("no assignment was found that fits")
             && said.contains("there are too few LUNs, or the LUNs are too small"),
@@ -368,5 +375,6 @@ fn impossible_plans_are_refused_with_the_remedy() {
         plan().replace("predictor = \"casale\"", "predictor = \"replay\"").replace("drive = \"cheetah-9lp\"\n", "");
     assert!(said(&bare).contains("predictor = \"replay\" needs a drive for every LUN"));
     assert!(said("[[lun]]\nname = \"a\"\n").contains("needs at least one [[vm]] and one [[lun]]"));
-    assert!(said(&plan().replace("mail.parquet", "nowhere.parquet")).contains("nowhere.parquet"));
+    let missing = plan().replace("mail.parquet", "nowhere.parquet");
+    assert!(said_with_code(&missing, 1).contains("nowhere.parquet"));
 }

@@ -56,6 +56,10 @@ fn answer_comes_first_then_the_questions_and_baselines_are_marked() {
     let printed = table(&[&placed[0], &placed[1], "--also", &placed[2]]);
     assert!(printed.starts_with("Together, says twin: "), "{printed}");
     assert!(!printed.contains('?'), "{printed}");
+    // The twin learns seeks from further VMs, so it has to know where their disks are.
+    let asked = json_of(&[&placed[0], &placed[1], "--also", &oltp])["missing"].to_string();
+    assert!(asked.contains("does the disk of each VM begin (oltp)?"), "{asked}");
+    assert!(asked.contains(&format!("{mail}@0 {web}@17g --also {oltp}@")), "{asked}");
 }
 
 #[test]

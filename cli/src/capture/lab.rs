@@ -19,7 +19,7 @@ use crate::quiet;
 
 pub fn run(arguments: &crate::arguments::Lab) -> Result<()> {
     let report = arguments.report.planned()?;
-    let plan = Plan::read(&arguments.plan)?;
+    let plan = Plan::read(&arguments.plan).map_err(UsageError::from_display)?;
     let folder = arguments.folders.output.clone().unwrap_or_else(|| arguments.plan.with_extension(""));
     let needed = [uses::CAPTURE_LAB, uses::CAPTURE_LAB_IMAGE];
     let host = enter(&plan, &folder, arguments.folders.resume, arguments.folders.cache.as_deref(), needed)?;

@@ -66,3 +66,6 @@ pub const SWEEP_SPARK: Use = Use::when("sweep", "with --engine spark");
 pub const TUNE_SPARK: Use = Use::when("tune", "with --engine spark");
 pub const VALIDATE_GUEST: Use = Use::when("validate guest", "with a plan");
 pub const VALIDATE_GUEST_IMAGE: Use = Use::when("validate guest", "if the guests' image is not built yet");
+
+/// Runs of one subcommand, of which one has to be possible.
+pub const ALTERNATIVES: [[Use; 3]; 1] = [[CAPTURE_BLOCK_BLKTRACE, CAPTURE_BLOCK_TRACEFS, CAPTURE_BLOCK_BLK_TRACER]];

@@ -75,26 +75,25 @@ fn captures(plan: &Plan) -> bool {
 ///
 /// # Errors
 /// A predictor that does not exist or cannot place VMs; one that needs a drive or traces that the plan does not name.
-pub fn method(plan: &Plan, storage: Option<&Storage>) -> Result<Method> {
+pub fn method(plan: &Plan, storage: Option<&Storage>) -> Result<Method, String> {
     let name = name(plan, storage);
     if name == REPLAY {
         return match storage {
             Some(_) => Ok(Method::Replay),
-            None => Err(UsageError(
-                "predictor = \"replay\" needs a drive for every LUN; name the drives, or place with twin".to_owned(),
-            )
-            .into()),
+            None => {
+                Err("predictor = \"replay\" needs a drive for every LUN; name the drives, or place with twin"
+                    .to_owned())
+            }
         };
     }
-    let spec: Spec = name.parse().map_err(UsageError::from_display)?;
-    let entry = predictors::find(&spec.name).map_err(UsageError::from_display)?;
-    let built = entry.build(&spec).map_err(UsageError::from_display)?;
-    let Some(predictor) = built.predictor() else { return Err(UsageError(learns(&spec.name)).into()) };
+    let spec: Spec = name.parse().map_err(|problem: traces::spec::SpecError| problem.to_string())?;
+    let entry = predictors::find(&spec.name).map_err(|problem| problem.to_string())?;
+    let built = entry.build(&spec).map_err(|problem| problem.to_string())?;
+    let Some(predictor) = built.predictor() else { return Err(learns(&spec.name)) };
     match (entry.needs_traces, captures(plan)) {
-        (true, false) => Err(UsageError(format!(
+        (true, false) => Err(format!(
             "predictor = {name:?} needs the capture of every VM, and one is given as a profile; leave the predictor out"
-        ))
-        .into()),
+        )),
         (true, true) => Ok(Method::Traces(predictor)),
         (false, _) => Ok(Method::Profiles(predictor)),
     }

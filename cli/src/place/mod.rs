@@ -32,7 +32,7 @@ use crate::storage::Storage;
 use crate::vms::{self, Named};
 
 pub fn run(arguments: &Place) -> Result<()> {
-    let plan = Plan::read(&arguments.plan)?;
+    let plan = Plan::read(&arguments.plan).map_err(UsageError::from_display)?;
     let files = PictureFiles::planned(&arguments.picture)?;
     let report = arguments.report.planned(arguments.picture.force)?;
     let groups = groups(&plan)?;
@@ -45,7 +45,7 @@ pub fn run(arguments: &Place) -> Result<()> {
         drive_capacity: plan.luns.iter().map(drive_capacity).collect(),
         takes: groups.takes.clone(),
         limits: plan.vms.iter().map(Vm::limits).collect(),
-        separate: plan.apart().map_err(UsageError)?,
+        separate: plan.apart().map_err(|problem| plan.refused(problem))?,
         forecasts: groups.of_search(&each),
         seed: plan.seed,
         alone: groups.kind_of.iter().map(|&kind| groups.kinds[kind].profiles.clone()).collect(),
@@ -90,7 +90,7 @@ fn groups(plan: &Plan) -> Result<Groups<'_>> {
         let known = kinds.iter().position(|kind| kind.storage == storage);
         kind_of.push(known.unwrap_or(kinds.len()));
         if known.is_none() {
-            let method = forecasts::method(plan, storage)?;
+            let method = forecasts::method(plan, storage).map_err(|problem| plan.refused(problem))?;
             kinds.push(Kind { storage, method, profiles: Vec::new(), traces: Vec::new() });
         }
     }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Deserializer};
 use traces::quantity::parse_nanos;
 use traces::{DescriptionError, Nanos};
 
+use crate::error::UsageError;
 use crate::storage::Storage;
 
 /// A plan.
@@ -33,6 +34,9 @@ pub struct Plan {
     pub luns: Vec<Lun>,
     #[serde(rename = "vm", default)]
     pub vms: Vec<Vm>,
+    /// Where it was read.
+    #[serde(skip)]
+    path: PathBuf,
 }
 
 /// A LUN.
@@ -176,7 +180,13 @@ impl Plan {
             lun.storage = built.map_err(|problem| refused(path, None, problem))?;
         }
         plan.check().map_err(|problem| refused(path, None, problem))?;
+        plan.path = path.to_owned();
         Ok(plan)
+    }
+
+    /// What else is wrong with the plan, as an error.
+    pub fn refused(&self, problem: String) -> UsageError {
+        UsageError(refused(&self.path, None, problem).to_string())
     }
 
     fn check(&self) -> Result<(), String> {

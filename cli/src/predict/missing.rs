@@ -10,23 +10,26 @@ use super::profiles::VmInput;
 use crate::arguments::Predict;
 use crate::units::span;
 
-/// The questions about the VMs `inputs`, whose profiles are `alone`.
+/// The questions about the VMs `inputs`: first those that run together, whose profiles are `alone`, then the others.
 pub fn questions(
     inputs: &[VmInput],
-    alone: &[IsolationProfile],
+    [alone, also]: [&[IsolationProfile]; 2],
     forecasts: &Outcomes,
     arguments: &Predict,
 ) -> Vec<String> {
     let on_recorded_device = arguments.replayed_on.drive.is_none();
-    let places = if on_recorded_device { places(inputs, alone) } else { None };
+    let places = if on_recorded_device { places(inputs, alone, also) } else { None };
+    let inputs = &inputs[..alone.len()];
     // Replays last until the first VM has used up its trace.
     let lengths = if on_recorded_device { lengths(inputs, alone, arguments.span.start) } else { None };
     let of_traces = lengths.into_iter().chain(traces(inputs, forecasts));
     places.into_iter().chain(of_traces).chain(further_traces(forecasts, arguments)).collect()
 }
 
-/// Asks for the places of the VMs' disks, if traces without a place lie across one another.
-fn places(inputs: &[VmInput], alone: &[IsolationProfile]) -> Option<String> {
+/// Asks for the places of the VMs' disks, if traces without a place lie across others.
+fn places(inputs: &[VmInput], alone: &[IsolationProfile], also: &[IsolationProfile]) -> Option<String> {
+    let together = alone.len();
+    let alone: Vec<&IsolationProfile> = alone.iter().chain(also).collect();
     let ranges: Vec<Option<(u64, u64)>> = alone.iter().map(|profile| range(&profile.footprint)).collect();
     let across = |one: usize, other: usize| match (ranges[one], ranges[other]) {
         (Some(one), Some(other)) => one.0 < other.1 && other.0 < one.1,
@@ -45,7 +48,7 @@ fn places(inputs: &[VmInput], alone: &[IsolationProfile]) -> Option<String> {
         "Where on the device does the disk of each VM begin ({})? Add the place to the file: {}. Assumed: the \
          recorded addresses are those of the device.",
         names.join(", "),
-        example(inputs, &ranges)
+        example(inputs, together, &ranges)
     ))
 }
 
@@ -73,12 +76,12 @@ fn lengths(inputs: &[VmInput], alone: &[IsolationProfile], start: Nanos) -> Opti
     })
 }
 
-/// The VMs as arguments, with disks one behind the other at whole GiB.
-fn example(inputs: &[VmInput], ranges: &[Option<(u64, u64)>]) -> String {
+/// The VMs as arguments, with disks one behind the other at whole GiB. Only the first ones run together.
+fn example(inputs: &[VmInput], together: usize, ranges: &[Option<(u64, u64)>]) -> String {
     const GIB: u64 = 2 << 20;
     let mut place = 0u64;
     let mut arguments = Vec::new();
-    for (input, range) in inputs.iter().zip(ranges) {
+    for (index, (input, range)) in inputs.iter().zip(ranges).enumerate() {
         let (path, name) = (input.named.path.to_string_lossy(), &input.named.name);
         // The ellipsis says that a folder is missing.
         let path = match without_folders(&path) {
@@ -86,6 +89,7 @@ fn example(inputs: &[VmInput], ranges: &[Option<(u64, u64)>]) -> String {
             path => path.to_owned(),
         };
         let path = if input.given { format!("{name}={path}") } else { path };
+        let path = if index < together { path } else { format!("--also {path}") };
         let given = input.named.place.map(Sectors::count);
         if input.is_profile() {
             continue;

@@ -58,7 +58,7 @@ pub fn run(arguments: &Predict) -> Result<()> {
     let predictions = Predictions {
         schema_version: SCHEMA_VERSION,
         program: traces::program_version(),
-        missing: missing::questions(&inputs[..together], &alone.profiles, &forecasts, arguments),
+        missing: missing::questions(&inputs, [&alone.profiles, &also], &forecasts, arguments),
         recommended: predictors::recommended(&forecasts).map(str::to_owned),
         pairs: vec![PairPrediction { vms: names, truth, predictors: forecasts }],
         overlap: overlaps(&alone.profiles),

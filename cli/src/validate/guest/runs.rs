@@ -36,7 +36,7 @@ struct Part {
 /// As `iocast capture lab`; a plan with fewer than two repetitions.
 pub fn make(arguments: &ValidateGuest, schedulers: &[String]) -> Result<PathBuf> {
     let given = &arguments.input;
-    let plan = Plan::read(given)?;
+    let plan = Plan::read(given).map_err(UsageError::from_display)?;
     ensure!(
         plan.repetitions >= REPETITIONS_MIN,
         UsageError(format!(

@@ -1,7 +1,7 @@
 //! The file as the Parquet library reads it: positioned reads that never ask for more than there is.
 
 use std::fs::File;
-use std::io::{self, BufReader, Read, Seek, SeekFrom};
+use std::io::{self, BufReader, ErrorKind, Read, Seek, SeekFrom};
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
@@ -98,8 +98,14 @@ fn spool(path: &Path, bytes_max: u64) -> Result<(File, u64), ReadError> {
         return Err(ReadError::malformed(path, Place::Byte(0), "this is no Parquet file: it does not begin with PAR1"));
     }
     let fail = |error| ReadError::io(path, Place::Whole, error);
-    let mut file = tempfile::tempfile().map_err(fail)?;
-    let copied = io::copy(&mut (&mut input).take(bytes_max + 1), &mut file).map_err(fail)?;
+    let no_room = |error| {
+        let error = ReadError::io(&std::env::temp_dir(), Place::Whole, error);
+        error.remedy(format!("a temporary copy of {} is made there; set TMPDIR to a folder with room", path.display()))
+    };
+    let mut file = tempfile::tempfile().map_err(no_room)?;
+    let copied = io::copy(&mut (&mut input).take(bytes_max + 1), &mut file);
+    let copied =
+        copied.map_err(|error| if error.kind() == ErrorKind::StorageFull { no_room(error) } else { fail(error) })?;
     if copied > bytes_max {
         let what = format!("the temporary copy of this Parquet file would have more than {COPY_GIB_MAX} GiB");
         let error = ReadError::malformed(path, Place::Byte(bytes_max), what);
