@@ -1,5 +1,6 @@
 //! When a VM counts as having used up its trace.
 
+use super::journal_tests::{JOURNAL, THINKS, record, replayed as replayed_by_stream, synced};
 use super::tests::{arrivals, closed_over};
 use super::used_up::UsedUpEarly;
 use super::*;
@@ -78,4 +79,29 @@ fn vm_ends_while_its_write_back_goes_on() {
     assert_eq!(at, Timestamp::from_ns(99 * MS));
     assert!(!source.has_exhausted_vm());
     assert_eq!(source.next().unwrap(), Next::At(Timestamp::from_ns(199 * MS)));
+}
+
+#[test]
+fn journal_uses_up_no_trace_since_it_repeats_commits() {
+    let mut records = synced(&THINKS, 50, 1_000_000);
+    let at = records.partition_point(|record| record.request.arrival < Timestamp::from_ns(950_000));
+    // A block of the log that is not in memory.
+    records.insert(at, record(JOURNAL, 950_000, 50, Operation::Read, Flags::META));
+    let mut source = closed_over(records);
+    let arrivals = replayed_by_stream(&mut source, 5_000);
+    let last = (0..THINKS.len() as u32).map(|process| arrivals[&process].last().copied().unwrap()).min();
+    assert_eq!(source.used_up().collect::<Vec<_>>(), [last.map(Timestamp::from_ns)]);
+}
+
+#[test]
+fn pause_of_a_process_is_no_end_though_nothing_further_is_read_and_an_end_before_the_last_read_counts() {
+    let every_10_ms = (0..100).map(|n| request(1, Operation::Read, n * 10, n * 10 + 5));
+    let pauses = [500, 985].map(|at| request(2, Operation::Read, at, at + 4));
+    let ends = (0..93).map(|n| request(3, Operation::Read, n * 10 + 1, n * 10 + 6));
+    let mut records: Vec<Record> = every_10_ms.chain(pauses).chain(ends).collect();
+    records.sort_by_key(|record| record.request.arrival);
+    let mut source = closed_over(records);
+    source.buffered_max = 4;
+    arrivals(&mut source, 5 * MS);
+    assert_eq!(source.used_up().collect::<Vec<_>>(), [Some(Timestamp::from_ns(921 * MS))]);
 }
