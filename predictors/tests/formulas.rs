@@ -199,6 +199,20 @@ fn qpn_of_vms_that_think_forecasts_the_net_that_their_profiles_come_from() {
     assert!(varied.vms[0].reads.response_ns > together.vms[0].reads.response_ns.map(|ns| 1.1 * ns), "{varied:?}");
 }
 
+#[test]
+fn qpn_gives_no_vm_more_writes_than_it_has_alone_beside_vms_that_think() {
+    let busy = |share: f64, vm: &str, reads: [f64; 4], writes: [f64; 4]| IsolationProfile {
+        busy_share: Some(share),
+        ..vm_profile(vm, reads, writes)
+    };
+    // Less than one write in a second, of which 4 % of a client is outstanding.
+    let web = busy(0.95, "web", [200.0, 12.0, 2.0, 0.0], [0.8, 43.0, 2.0, 0.0]);
+    let file = busy(0.5, "file", [77.0, 9.0, 1.0, 0.0], [11.0, 29.0, 1.0, 0.0]);
+    let together = ask("qpn", &[web, file]).unwrap();
+    let writes = together.vms[0].writes.iops.unwrap();
+    assert!((0.4..0.8).contains(&writes), "{writes}");
+}
+
 /// Simulates the closed net step by step: clients without think time share a storage with these `service` times (ms).
 /// The weight of reads to writes is `weight` times the ratio of their threads to the power `slope`. The scheduler picks
 /// a kind, one request is served, and its client queues again behind the others of its kind. Returns the responses of

@@ -66,6 +66,12 @@ impl Clients {
         [0, 1].into_iter().filter_map(group).collect()
     }
 
+    /// Its groups with whole clients, as a simulated net needs. A part of a client thinks so long that the VM has its own
+    /// rates where it has its own response times.
+    pub fn whole(&self) -> Vec<Group> {
+        self.groups().iter().map(|group| group.whole(self.responses[group.kind])).collect()
+    }
+
     /// The squared coefficient of variation of service times of a kind, and its requests per second.
     pub fn variation(&self, kind: usize) -> Option<(f64, f64)> {
         self.variation[kind].map(|variation| (variation, self.rates[kind]))
@@ -116,5 +122,14 @@ mod tests {
         assert_eq!((groups.len(), groups[0].clients), (1, 3.0));
         assert!((groups[0].think - 0.025).abs() < 1e-12);
         assert_eq!(reading(0.5, Vec::new()).groups()[0].clients, 1.0);
+    }
+
+    #[test]
+    fn part_of_a_client_becomes_a_client_that_thinks_and_has_the_rate_of_the_vm_alone() {
+        let [group] = reading(0.95, Vec::new()).whole()[..] else { panic!("one group of readers") };
+        // 100 reads of 5 ms a second: one client has a read every 10 ms.
+        assert!(group.clients == 1.0 && (group.think - 0.005).abs() < 1e-12, "{group:?}");
+        let thinks = reading(0.5, vec![(2, 0, 10)]);
+        assert_eq!(thinks.whole(), thinks.groups());
     }
 }

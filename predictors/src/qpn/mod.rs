@@ -188,7 +188,8 @@ impl Predictor for Qpn {
                 ));
             }
         };
-        let groups: Vec<Vec<Group>> = vms.iter().map(Clients::groups).collect();
+        let simulated = vms.iter().any(Clients::think);
+        let groups: Vec<Vec<Group>> = vms.iter().map(|vm| if simulated { vm.whole() } else { vm.groups() }).collect();
         let mut served = storage.serve(&groups.concat())?.into_iter();
         let forecast = |groups: &Vec<Group>| {
             let mut vm = VmForecast::default();

@@ -12,10 +12,21 @@ use queueing::simulation::{Measure, Quantity, Settings, SimulationError, simulat
 pub struct Group {
     /// 0 for reads, 1 for writes.
     pub kind: usize,
-    /// How many; a whole number of them if they think.
+    /// How many. A simulated net has whole ones.
     pub clients: f64,
     /// Mean think time, seconds.
     pub think: f64,
+}
+
+impl Group {
+    /// The group with whole clients, which think so long that it has the same rate at this response time, in seconds.
+    pub fn whole(&self, response: f64) -> Group {
+        if self.clients.fract() == 0.0 {
+            return *self;
+        }
+        let clients = self.clients.ceil();
+        Group { clients, think: clients / self.clients * (self.think + response) - response, ..*self }
+    }
 }
 
 /// What a group gets.
@@ -52,7 +63,7 @@ fn net(groups: &[Group], service: [(f64, f64); 2], weights: [f64; 2]) -> Net {
     };
     let clients = each().map(|(color, group)| {
         let think = Distribution::Exponential { mean: group.think * 1e3 };
-        place_color(color, group.clients.round().max(1.0) as u32, Some(think))
+        place_color(color, group.clients as u32, Some(think))
     });
     let storage = each().map(|(color, group)| {
         let (mean, shape) = service[group.kind];
