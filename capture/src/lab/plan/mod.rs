@@ -1,12 +1,14 @@
 //! The plan of a lab, as TOML: the VMs, their disks on one drive, and the groups that run together.
 
 use std::collections::BTreeSet;
+use std::io::ErrorKind;
 use std::path::Path;
 
 use serde::Deserialize;
 use traces::described::{DescriptionError, line_of};
 use traces::quantity::parse_bytes;
 
+use super::run::JOBS_FOLDER;
 use super::{filebench, workload};
 
 /// Slices of the LUN are multiples of this size, in bytes: the usual alignment of partitions.
@@ -246,7 +248,8 @@ impl Plan {
         self.slice() * vm as u64
     }
 
-    /// The fio job or the FileBench personality of a VM. `folder` is where the plan's relative paths start.
+    /// The fio job or the FileBench personality of a VM. `folder` is where the plan's relative paths start. Beside the
+    /// results of a lab, its plan finds the jobs that were kept with them.
     ///
     /// # Errors
     /// The workload or file does not exist, or would not end, or the plan names both or neither.
@@ -254,7 +257,12 @@ impl Plan {
         let PlannedVm { name, workload, filebench, .. } = &self.vms[vm];
         match (workload, filebench) {
             (Some(job), None) => {
-                workload::job(job, folder).map_err(|error| format!("workload {job} of {name}: {error}"))
+                let kept = || workload::job(&format!("{JOBS_FOLDER}/{name}.fio"), folder);
+                let found = workload::job(job, folder).or_else(|error| match error.kind() {
+                    ErrorKind::NotFound => kept().map_err(|_| error),
+                    _ => Err(error),
+                });
+                found.map_err(|error| format!("workload {job} of {name}: {error}"))
             }
             (None, Some(file)) => filebench::personality(file, folder, self.seconds)
                 .map_err(|error| format!("filebench {file} of {name}: {error}")),

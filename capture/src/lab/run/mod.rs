@@ -23,7 +23,7 @@ pub const RESULTS_FILE: &str = "lab.json";
 /// The plan's file in the folder of results.
 const PLAN_FILE: &str = "plan.toml";
 /// The folder of the VMs' jobs in the folder of results.
-const JOBS_FOLDER: &str = "jobs";
+pub(super) const JOBS_FOLDER: &str = "jobs";
 /// About how long it takes to prepare a disk, and how long a run takes besides its workload; for the estimate of the
 /// time left.
 const DISK_ESTIMATE: Duration = Duration::from_secs(45);

@@ -107,6 +107,10 @@ fn jobs_lie_beside_the_results_and_do_not_change() {
     let kept = |name: &str| std::fs::read_to_string(results.path().join("jobs").join(name)).unwrap();
     assert_eq!(kept("b.fio"), std::fs::read_to_string(&job).unwrap());
     assert!(kept("a.fio").contains("${RUNTIME}"));
+    // The plan that is kept with the results finds them there.
+    assert_eq!(lab.plan.job(1, results.path()).unwrap(), kept("b.fio"));
+    let elsewhere = lab.plan.job(1, Path::new("/nowhere")).unwrap_err();
+    assert!(elsewhere.contains("workload scan.fio of b: there is no such workload"), "{elsewhere}");
     std::fs::write(&job, "[scan]\nbs=8k\nruntime=${RUNTIME}\n").unwrap();
     let refused = keep_jobs(&lab).unwrap_err().to_string();
     assert!(refused.contains("b.fio is not this job of b: name another folder"), "{refused}");

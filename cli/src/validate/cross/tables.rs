@@ -57,7 +57,7 @@ pub fn document(result: &CrossValidation) -> Document {
     ));
     blocks.extend(cases(result).into_iter().map(Block::Table));
     if !result.left_out.is_empty() {
-        blocks.push(Block::Lines(left_out(result)));
+        blocks.push(Block::List { heading: "Left out".to_owned(), items: left_out(result) });
     }
     Document {
         title: "Captures replayed on another device".to_owned(),
@@ -114,7 +114,7 @@ fn summary(summary: &[CrossSummary]) -> Table {
 
 /// The first cases that are left out, and how many there are.
 fn left_out(result: &CrossValidation) -> Vec<String> {
-    let item = |of: &CrossLeftOut| format!("left out: {} from {} to {}: {}", of.vm, of.from, of.to, of.why);
+    let item = |of: &CrossLeftOut| format!("{} from {} to {}: {}", of.vm, of.from, of.to, of.why);
     let mut lines: Vec<String> = result.left_out.iter().take(LEFT_OUT_SHOWN).map(item).collect();
     if let Some(more) = result.left_out.len().checked_sub(LEFT_OUT_SHOWN).filter(|more| *more > 0) {
         lines.push(format!("{more} more cases are left out; JSON has them all"));
