@@ -160,7 +160,16 @@ fn placed(vm: &str) -> String {
 /// The mean response times in ns of the VMs' reads, by name, from a closed replay by compare.
 fn compared(vms: &[&str]) -> Vec<f64> {
     let mut command = iocast();
-    command.args(["compare", "--drive", "cheetah-15k4-mechanical", "--schedulers", "fifo", "--pacing", "closed", "--per-vm"]);
+    command.args([
+        "compare",
+        "--drive",
+        "cheetah-15k4-mechanical",
+        "--schedulers",
+        "fifo",
+        "--pacing",
+        "closed",
+        "--per-vm",
+    ]);
     for vm in vms {
         command.args(["--vm", &format!("{vm}={}", placed(vm))]);
     }
@@ -193,7 +202,10 @@ fn captures_are_replayed_on_a_drive_alone_and_together() {
         assert!(truth.as_f64() > alone.as_f64());
     }
     let made = &replayed["alone"][0]["trace"]["made"];
-    assert_eq!((&made["replayed_on"], &made["replayed_behind"]), (&json!("cheetah-15k4-mechanical"), &json!("fifo, depth 1")));
+    assert_eq!(
+        (&made["replayed_on"], &made["replayed_behind"]),
+        (&json!("cheetah-15k4-mechanical"), &json!("fifo, depth 1"))
+    );
     assert!(replayed["pairs"][0]["predictors"]["twin"]["total_read_iops"].as_f64().unwrap() > 0.0);
     assert_eq!(replayed["overlap"], json!([[null, 0.0], [0.0, null]]));
     // The profiles take the place of the captures on that drive.
