@@ -109,7 +109,7 @@ fn inputs_that_cannot_be_compared_are_refused() {
         (&[&plan, "--schedulers", "bfq,bfq"], 2, "--schedulers names bfq twice"),
         (&[&plan, "--schedulers", "bfq"], 2, "--schedulers: a comparison needs two or more"),
         (&[&once], 2, "once.toml: repetitions is 1; intervals need 2 or more"),
-        (&[&absent], 1, "absent.toml"),
+        (&[&absent], 2, "absent.toml"),
         (&[empty], 1, "cannot be read; name a folder"),
     ];
     for (arguments, code, message) in cases {
