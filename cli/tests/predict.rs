@@ -1,10 +1,14 @@
 //! `iocast predict` on the command line.
 #![allow(clippy::unwrap_used)] // A failing test may panic anywhere.
 
+mod parquet_table;
 mod program;
 
 use std::path::Path;
 
+use arrow_array::cast::AsArray as _;
+use arrow_array::types::UInt64Type;
+use parquet_table::table;
 use program::{iocast, sample};
 use serde_json::{Value, json};
 
@@ -157,23 +161,17 @@ fn placed(vm: &str) -> String {
     format!("{}@{}", sample(&format!("{vm}.parquet")), if vm == "mail" { "0" } else { "4g" })
 }
 
-/// The mean response times in ns of the VMs' reads, by name, from a closed replay by compare.
+/// The options of a closed replay of VMs by compare.
+fn comparing(vms: &[&str]) -> Vec<String> {
+    let options =
+        "compare --drive cheetah-9lp --schedulers fifo --pacing closed --per-vm --end 20s --output-format json";
+    let vms = vms.iter().map(|vm| format!("--vm={vm}={}", placed(vm)));
+    options.split(' ').map(str::to_owned).chain(vms).collect()
+}
+
+/// The mean response times in ns of the VMs' reads, by name, while all of them are active.
 fn compared(vms: &[&str]) -> Vec<f64> {
-    let mut command = iocast();
-    command.args([
-        "compare",
-        "--drive",
-        "cheetah-15k4-mechanical",
-        "--schedulers",
-        "fifo",
-        "--pacing",
-        "closed",
-        "--per-vm",
-    ]);
-    for vm in vms {
-        command.args(["--vm", &format!("{vm}={}", placed(vm))]);
-    }
-    let output = command.args(["--end", "20s", "--output-format", "json"]).assert().success();
+    let output = iocast().args(comparing(vms)).assert().success();
     let result: Value = serde_json::from_slice(&output.get_output().stdout).unwrap();
     let vms = vms.iter().map(|vm| {
         let of = result["runs"][0]["vms"].as_array().unwrap().iter().find(|one| one["vm"] == **vm).unwrap();
@@ -182,30 +180,44 @@ fn compared(vms: &[&str]) -> Vec<f64> {
     vms.collect()
 }
 
+/// The mean response time in ns of the first `reads` reads that complete in a closed replay of a VM alone.
+fn of_first(reads: usize, vm: &str, folder: &Path) -> f64 {
+    let path = folder.join(format!("{vm}.parquet"));
+    iocast().args(comparing(&[vm])).arg("--per-request").arg(&path).assert().success();
+    let rows = table(&path);
+    let operation = rows.column_by_name("operation").unwrap().as_string::<i32>();
+    let times = |name: &str| rows.column_by_name(name).unwrap().as_primitive::<UInt64Type>().values();
+    let completions = times("completed_ns").iter().zip(times("response_ns")).enumerate();
+    let mut of_reads: Vec<(u64, u64)> = completions
+        .filter(|(row, _)| operation.value(*row) == "read")
+        .map(|(_, (completed, response))| (*completed, *response))
+        .collect();
+    of_reads.sort_unstable();
+    of_reads[..reads].iter().map(|(_, response)| *response as f64).sum::<f64>() / reads as f64
+}
+
 #[test]
 fn captures_are_replayed_on_a_drive_alone_and_together() {
     let folder = tempfile::tempdir().unwrap();
     let stem = folder.path().join("on").display().to_string();
     let (mail, web) = (placed("mail"), placed("web"));
-    let on = ["--drive", "cheetah-15k4-mechanical", "--end", "20s"];
+    let on = ["--drive", "cheetah-9lp", "--end", "20s"];
     let replayed = json_of(&[&[mail.as_str(), &web, "--predictors", "twin,isolation", "-o", &stem], &on[..]].concat());
     let together = compared(&["mail", "web"]);
     for (index, name) in ["mail", "web"].into_iter().enumerate() {
-        let near = |one: &Value, other: f64, within: f64| (one.as_f64().unwrap() / other - 1.0).abs() < within;
+        let near = |one: &Value, other: f64| (one.as_f64().unwrap() / other - 1.0).abs() < 1e-9;
         // Together both measure until the first VM has used up its trace.
         let truth = &replayed["pairs"][0]["truth"]["read_response_ns"][index];
-        assert!(near(truth, together[index], 1e-9), "{name} together: {truth} for {together:?}");
-        // Alone compare goes on to the end. In the last tenth some of mail's processes have sent all their requests.
-        let alone = &replayed["alone"][index]["reads"]["response_ns"];
-        let within = if name == "mail" { 0.02 } else { 0.01 };
-        assert!(near(alone, compared(&[name])[0], within), "{name} alone: {alone}");
+        assert!(near(truth, together[index]), "{name} together: {truth} for {together:?}");
+        // Alone compare goes on to the end.
+        let reads = &replayed["alone"][index]["reads"];
+        let (alone, count) = (&reads["response_ns"], reads["requests"].as_u64().unwrap() as usize);
+        let expected = of_first(count, name, folder.path());
+        assert!(near(alone, expected), "{name} alone: {alone} instead of {expected}");
         assert!(truth.as_f64() > alone.as_f64());
     }
     let made = &replayed["alone"][0]["trace"]["made"];
-    assert_eq!(
-        (&made["replayed_on"], &made["replayed_behind"]),
-        (&json!("cheetah-15k4-mechanical"), &json!("fifo, depth 1"))
-    );
+    assert_eq!((&made["replayed_on"], &made["replayed_behind"]), (&json!("cheetah-9lp"), &json!("fifo, depth 1")));
     assert!(replayed["pairs"][0]["predictors"]["twin"]["total_read_iops"].as_f64().unwrap() > 0.0);
     assert_eq!(replayed["overlap"], json!([[null, 0.0], [0.0, null]]));
     // The profiles take the place of the captures on that drive.

@@ -5,7 +5,7 @@ use traces::{Timestamp, VmId};
 /// Determines when the first of several VMs has no more arrivals while others go on. From then on the VMs no longer
 /// share the drive in full, and what they get is not comparable with the time before.
 ///
-/// As in the replays of `predictors`, the time ends with the last arrival of that VM. Requests that are outstanding then
+/// As in the replays of `predictors`, the time ends when that VM has used up its trace. Requests that are outstanding then
 /// are not measured, as if a capture ended there.
 #[derive(Clone, Copy, Debug)]
 pub struct ActiveTime {
@@ -26,7 +26,7 @@ impl ActiveTime {
         ActiveTime::of_all(0)
     }
 
-    /// A VM has no more arrivals.
+    /// A VM has used up its trace.
     pub fn vm_ended(&mut self, now: Timestamp, _vm: VmId) {
         self.ended += 1;
         self.first_end.get_or_insert(now);

@@ -12,7 +12,7 @@ use queueing::simulation::{Measure, Quantity, Settings, SimulationError, simulat
 pub struct Group {
     /// 0 for reads, 1 for writes.
     pub kind: usize,
-    /// How many. A simulated net has whole ones.
+    /// How many. [`solve`] needs whole ones ([`Group::whole`]).
     pub clients: f64,
     /// Mean think time, seconds.
     pub think: f64,
@@ -117,6 +117,7 @@ pub fn solve(
     weights: [f64; 2],
     events: u64,
 ) -> Result<Vec<Served>, SimulationError> {
+    debug_assert!(groups.iter().all(|group| group.clients.fract() == 0.0), "a part of a client: {groups:?}");
     let watched =
         (0..groups.len()).map(|color| Quantity { measure: Measure::Throughput, place: STORAGE, color }).collect();
     let settings = Settings { events: [events, events], precision: None, watched, ..Settings::default() };
